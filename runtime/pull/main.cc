@@ -39,6 +39,7 @@
 #include "runtime/pull/transfer/flat.hh"
 #include "runtime/pull/transfer/import.hh"
 #include "runtime/pull/transfer/login.hh"
+#include "runtime/pull/transfer/origins.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/save.hh"
@@ -197,6 +198,7 @@ pull::Completed complete(const Arguments& arguments, const pull::Afterwards& aft
         options.share.reset();
         pull::Afterwards rest;
         pull::pull(store, reference, options, output.meter(), rest);
+        pull::note_origins(store, *afterwards.early, out.origins);
         store::remove_partial(store, *afterwards.early);
         event.pulled(digest.text());
         if (!out.unproved) out.unproved = std::move(rest.unproved);

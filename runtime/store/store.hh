@@ -46,8 +46,8 @@ class [[nodiscard]] NewFile {
 };
 
 /// Layout: layers/<hex of diff_id>.sqfs (older ones: .zstd.sqfs, whatever the codec),
-/// images/<hex of manifest digest>/{manifest.json,config.json,index,signatures,signatures.json} (the last two under a
-/// signature policy),
+/// images/<hex of manifest digest>/{manifest.json,config.json,index,origins,signatures,signatures.json} (the last two
+/// under a signature policy),
 /// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
 /// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
 /// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh), locks/,

@@ -165,7 +165,7 @@ kill_9() {
   root kill -9 "$@"
 }
 
-# As root of the box, what commands there list by process ID, also what they begin or end meanwhile: kill_9_all COMMANDS.
+# As root of the box, what commands there list by process ID, also what begins or ends meanwhile: kill_9_all COMMANDS.
 # Fails when there was none.
 kill_9_all() {
   # shellcheck disable=SC2016

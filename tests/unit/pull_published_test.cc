@@ -3,6 +3,7 @@
 #include <random>
 
 #include "runtime/pull/transfer/published.hh"
+#include "runtime/pull/transfer/verify.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"
 
@@ -88,6 +89,12 @@ TEST_CASE("published: one layer of two is fetched, the other converted", "[pull]
     scene.check_image();
     CHECK(scene.conversions() == 1);
     CHECK_THAT(scene.told(), !Contains("converted here"));
+    // Which of them came so is known afterwards.
+    pull::Meter meter("");
+    pull::Verified verified = pull::verify(scene.open(), meter);
+    CHECK(verified.from_elsewhere ==
+          std::vector{"image " + scene.digest + ": 1 of 2 layers from " + scene.host + "/a/b, ready-made"});
+    CHECK(verified.origins.count(scene.image.layers[0].diff_id) == 1);
 }
 
 TEST_CASE("published: a layer file that shows something else is never taken", "[pull][published]") {

@@ -39,7 +39,7 @@ std::vector<ToNode> to_nodes() {
             Documents{{{one, "a/b", "x"}}},
             Plan{},
             Plan{{n1, n2}, {owner, taker, {}}},
-            Sealed{1, 2, two},
+            Sealed{1, 2, two, "n1"},
             NewRole{5, {n2}, {false, {{{0}, {}}}}},
             NewRole{0, {}, owner},
             Alone{std::nullopt, "nobody else"},

@@ -87,6 +87,30 @@ TEST_CASE("a verification tells the bytes that it reads", "[pull][progress]") {
     CHECK(totals == std::vector<uint64_t>{bytes, 0});
 }
 
+TEST_CASE("verify: where a layer came from is told of one that is damaged, and kept by later pulls", "[pull]") {
+    Scene scene;
+    Digest manifest(scene.digest), first = scene.layers[0].diff_id, second = scene.layers[1].diff_id;
+    pull::note_origins(scene.store, manifest, {{first, "n3, through nodes of the step"}});
+    pull::note_origins(scene.store, manifest, {{second, "n4, through nodes of the step"}});
+    CHECK(scene.verify().from_elsewhere ==
+          std::vector{cat("image ", manifest, ": 1 of 2 layers from n3, through nodes of the step"),
+                      cat("image ", manifest, ": 1 of 2 layers from n4, through nodes of the step")});
+    fs::permissions(scene.layer(0), fs::perms::owner_all);
+    std::ofstream(scene.layer(0)) << "something else";
+    pull::Verified verified = scene.verify();
+    REQUIRE(verified.problems.size() == 2);
+    CHECK_THAT(verified.problems[0], Catch::EndsWith("removed; it came from n3, through nodes of the step"));
+}
+
+TEST_CASE("verify: lines of origins that nobody wrote are passed over", "[pull]") {
+    Digest layer(cat("sha256:", std::string(64, 'a')));
+    CHECK(pull::parse_origins("").empty());
+    CHECK(pull::parse_origins("x\n\n sha256:aa n1\nsha256:aa n1\n").empty());
+    CHECK(pull::parse_origins(cat(layer, " n1\33[31m\n")).at(layer) == "n1\\x1b[31m");
+    pull::LayerOrigins origins{{layer, "n1"}};
+    CHECK(pull::parse_origins(pull::text_of(origins)) == origins);
+}
+
 TEST_CASE("hostile row 47: a flipped bit anywhere in a stored object is found and fetched again", "[pull]") {
     Scene scene;
     std::string path;

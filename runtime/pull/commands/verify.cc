@@ -82,8 +82,9 @@ void print_summary(const Verified& verified, const VerifyArguments& arguments, c
                 proved.c_str(), verified.problems.size(), repaired);
 }
 
-void print_unchecked(const Verified& verified, bool deep) {
-    for (const std::string& line : verified.unchecked) std::printf("%s\n", line.c_str());
+void print_notes(const Verified& verified, bool deep) {
+    for (const auto* lines : {&verified.from_elsewhere, &verified.unchecked})
+        for (const std::string& line : *lines) std::printf("%s\n", line.c_str());
     if (deep) return;
     for (const Digest& image : verified.unproved)
         std::printf(
@@ -95,7 +96,7 @@ int work(const VerifyArguments& arguments) {
     store::Store store = store::Store::open(arguments.store);
     Verified verified = checked(store, arguments);
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
-    if (!arguments.quiet) print_unchecked(verified, arguments.deep);
+    if (!arguments.quiet) print_notes(verified, arguments.deep);
     size_t left = arguments.repair ? repair(store, verified, arguments) : verified.problems.size();
     const char* repaired = arguments.repair && !verified.problems.empty() && left == 0 ? ", all repaired" : "";
     if (!arguments.quiet) print_summary(verified, arguments, repaired);

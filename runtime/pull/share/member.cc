@@ -32,6 +32,7 @@ struct KnownLayer {
     std::shared_ptr<GrowingLayer> growing;
     uint64_t size = 0;
     Fd file;                             ///< where it was here from the start
+    std::string owner = {};              ///< of what is received; see Sealed
     Member::Role role = Member::Role::receive;
     std::shared_ptr<SourceList> sources = std::make_shared<SourceList>();
     bool is_seed = false;                ///< is served from `file`
@@ -240,7 +241,9 @@ void Member::Impl::take_sealed(const Sealed& sealed) {
     if (sealed.layer >= layers.size()) return;
     KnownLayer& layer = layers[sealed.layer];
     // An owner knows better.
-    if (layer.role == Role::receive && !layer.file) layer.growing->seal(sealed.size, sealed.pieces);
+    if (layer.role != Role::receive || layer.file) return;
+    layer.growing->seal(sealed.size, sealed.pieces);
+    layer.owner = sealed.owner;
 }
 
 /// In a thread: the pieces of layers that were here, one layer after the other.
@@ -371,6 +374,11 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
         throw;
     }
     impl.set_coming(index, KnownLayer::Coming::no);
+}
+
+std::string Member::owner(const Digest& layer) const {
+    std::lock_guard lock(impl_->mutex);
+    return impl_->known(layer).owner;
 }
 
 void Member::tell_sealed(const Digest& layer) {

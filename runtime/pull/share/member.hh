@@ -70,6 +70,8 @@ class Member {
     /// See receive_layer(); `received` is told of bytes. Waits until few other layers come: one that comes alone is
     /// passed on sooner than one of many.
     void receive(const Digest& layer, int file, const std::function<void(uint64_t)>& received);
+    /// The name of the node whose layer this is, once it has been received.
+    std::string owner(const Digest& layer) const;
     /// The layer that this node has brought is sealed.
     void tell_sealed(const Digest& layer);
     /// It has been received and published.

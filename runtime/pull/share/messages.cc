@@ -62,7 +62,9 @@ struct Writer {
         for (bool has : it.has) flags += has ? '1' : '0';
         return cat(out, ' ', flags.empty() ? none : flags);
     }
-    std::string operator()(const Sealed& it) const { return cat("sealed ", it.layer, ' ', it.size, ' ', it.pieces); }
+    std::string operator()(const Sealed& it) const {
+        return cat("sealed ", it.layer, ' ', it.size, ' ', it.pieces, it.owner.empty() ? "" : " ", it.owner);
+    }
     std::string operator()(const Done& it) const { return cat("done ", it.layer); }
     std::string operator()(const Failed& it) const {
         return cat("failed ", layer_word(it.layer), ' ', reason_word(it.reason));
@@ -260,6 +262,13 @@ Sealed read_sealed(Words& words) {
     return {layer, size, words.digest()};
 }
 
+/// From the tracker.
+Sealed read_owned_sealed(Words& words) {
+    Sealed out = read_sealed(words);
+    out.owner = words.name();
+    return out;
+}
+
 Complaint read_complaint(Words& words) {
     std::string key = words.key();
     unsigned layer = words.layer();
@@ -327,7 +336,7 @@ ToNode to_node(std::string_view kind, Words& words) {
     if (kind == "fetch") return Fetch{};
     if (kind == "documents") return read_documents(words);
     if (kind == "plan") return read_plan(words);
-    if (kind == "sealed") return read_sealed(words);
+    if (kind == "sealed") return read_owned_sealed(words);
     if (kind == "role") return read_new_role(words);
     if (kind == "alone") return read_about_layer<Alone>(words);
     if (kind == "status") return read_status(words);

@@ -55,6 +55,7 @@ struct Sealed {
     unsigned layer = 0;
     uint64_t size = 0;  ///< bytes of the file
     Digest pieces;
+    std::string owner = {};  ///< the name of the node that has it so, from the tracker alone
 };
 /// From a receiver: it has published the layer and serves all of it.
 struct Done {
@@ -150,7 +151,7 @@ struct Gone {
 using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End, Roster, Proved, Gone>;
 
 /// Form of the messages: nodes with another one pull alone.
-inline constexpr uint64_t release = 1;
+inline constexpr uint64_t release = 2;
 /// Form of what is sent about an image that has started, and which node is asked for what (PieceOwners).
 inline constexpr uint64_t pieces_release = 3;
 

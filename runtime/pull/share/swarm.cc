@@ -246,8 +246,9 @@ void Swarm::take_sealed(unsigned place, const Sealed& sealed) {
         return layer.owner == place ? replace_owner(sealed.layer) : tell_roles(sealed.layer);
     }
     layer.sealed = sealed;
+    layer.sealed->owner = members_[place].self.node;
     for (unsigned other = 0; other < members_.size(); ++other)
-        if (other != place && lacks(other, sealed.layer)) send(other, sealed);
+        if (other != place && lacks(other, sealed.layer)) send(other, *layer.sealed);
 }
 
 void Swarm::take_done(unsigned place, unsigned layer) {

@@ -248,7 +248,10 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
     publish_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));
     out.unproved = Unproved{what, std::move(artifact), std::move(again), unproved_layers(store, *partial)};
-    for (const store::PartialLayer& layer : partial->layers) out.layers.push_back(layer.diff_id);
+    for (const store::PartialLayer& layer : partial->layers) {
+        out.layers.push_back(layer.diff_id);
+        out.origins.emplace(layer.diff_id, origin_of(*place));
+    }
     return out;
 }
 

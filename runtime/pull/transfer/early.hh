@@ -10,6 +10,7 @@
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/share/piece_exchange.hh"
 #include "runtime/pull/transfer/options.hh"
+#include "runtime/pull/transfer/origins.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/pull/transfer/unproved.hh"
 #include "runtime/store/store.hh"
@@ -29,6 +30,7 @@ void read_early_parts(Published& published);
 struct Completed {
     std::optional<Unproved> unproved = {};
     std::vector<Digest> layers = {};  ///< their diff_ids, in the order of the index
+    LayerOrigins origins = {};        ///< of those
     /// Serves the other nodes until it ends; null where there are none.
     std::unique_ptr<share::PieceExchange> exchange = {};
 };

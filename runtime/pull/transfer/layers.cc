@@ -90,7 +90,7 @@ class Fetch {
         if (failure_) std::rethrow_exception(failure_);
     }
     /// To be called when all workers have ended.
-    std::vector<Digest> take_unproved() { return std::move(unproved_); }
+    Fetched take_result() { return std::move(result_); }
 
   private:
     struct Brought {
@@ -108,6 +108,7 @@ class Fetch {
     bool fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
                      const std::function<void(uint64_t)>& take);
     void publish_proved(store::NewFile file, const Digest& diff_id) const;
+    void note_origin(const MissingLayer& layer, std::string origin);
     std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
     std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
     share::Member::Role role_of(const MissingLayer& layer) const {
@@ -133,7 +134,7 @@ class Fetch {
     std::atomic<size_t> next_ = 0;
     std::mutex mutex_;
     std::exception_ptr failure_;
-    std::vector<Digest> unproved_;
+    Fetched result_;
 };
 
 void Fetch::fail(std::exception_ptr failure) {
@@ -228,7 +229,7 @@ bool Fetch::fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
     check_published(fd, what);
     store_.mark_unproved(layer.diff_id);
     std::lock_guard lock(mutex_);
-    unproved_.push_back(ready.diff_id);
+    result_.unproved.push_back(ready.diff_id);
     return false;
 }
 
@@ -236,6 +237,11 @@ bool Fetch::fetch_ready(size_t index, const oci::PublishedLayer& ready, int fd,
 void Fetch::publish_proved(store::NewFile file, const Digest& diff_id) const {
     store_.publish_layer(std::move(file), diff_id);
     store_.clear_unproved(diff_id);
+}
+
+void Fetch::note_origin(const MissingLayer& layer, std::string origin) {
+    std::lock_guard lock(mutex_);
+    result_.origins.insert_or_assign(layer.diff_id, std::move(origin));
 }
 
 /// True when the layer has come ready-made, and is published here. Whatever is wrong with it, it can be converted.
@@ -276,6 +282,7 @@ bool Fetch::bring_published(size_t index) {
     else
         store_.publish_layer(std::move(file), layer.diff_id);
     meter_.note_published(index);
+    note_origin(layer, origin_of(published_->place));
     meter_.set_layer(index, LayerState::done);
     return true;
 }
@@ -307,6 +314,7 @@ bool Fetch::receive(size_t index) {
     publish_proved(std::move(file), layer.diff_id);
     member_->tell_done(layer.diff_id);
     meter_.note_from_peers(index);
+    note_origin(layer, cat(member_->owner(layer.diff_id), ", through nodes of the step"));
     meter_.set_layer(index, LayerState::done);
     return true;
 }
@@ -380,9 +388,8 @@ size_t received_layers(const std::vector<MissingLayer>& layers, const share::Mem
 
 }  // namespace
 
-std::vector<Digest> fetch_layers(const store::Store& store, oci::Source& source,
-                                 const std::vector<MissingLayer>& layers, const FetchSettings& settings, Meter& meter,
-                                 const OtherSources& others) {
+Fetched fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
+                     const FetchSettings& settings, Meter& meter, const OtherSources& others) {
     if (layers.empty()) return {};
     const std::string& what = settings.what;
     std::vector<LayerStatus> shown;
@@ -403,7 +410,7 @@ std::vector<Digest> fetch_layers(const store::Store& store, oci::Source& source,
         for (size_t i = 0; i < workers; ++i) threads.emplace_back(&Fetch::work, &fetch);
     }
     fetch.rethrow();
-    return fetch.take_unproved();
+    return fetch.take_result();
 }
 
 }  // namespace berth::pull

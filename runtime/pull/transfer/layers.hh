@@ -9,6 +9,7 @@
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/capacity.hh"
+#include "runtime/pull/transfer/origins.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/store/store.hh"
 
@@ -31,11 +32,16 @@ struct OtherSources {
     const Published* published = nullptr;   ///< layers that need no converting
 };
 
-/// Every layer is verified (size, digest, diff_id) before it is published, but for those that are returned: published
-/// ones that the site trusts, which have to be proved afterwards. The first failure stops the others and is thrown.
+/// What fetch_layers() has brought.
+struct Fetched {
+    std::vector<Digest> unproved;  ///< published layers that the site trusts, which have to be proved afterwards
+    LayerOrigins origins;
+};
+
+/// Every layer is verified (size, digest, diff_id) before it is published, but for Fetched::unproved. The first failure
+/// stops the others and is thrown.
 /// `source` and its siblings are used, each with a connection that it keeps from layer to layer.
-std::vector<Digest> fetch_layers(const store::Store& store, oci::Source& source,
-                                 const std::vector<MissingLayer>& layers, const FetchSettings& settings, Meter& meter,
-                                 const OtherSources& others = {});
+Fetched fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
+                     const FetchSettings& settings, Meter& meter, const OtherSources& others = {});
 
 }  // namespace berth::pull

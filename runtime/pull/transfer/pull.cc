@@ -421,14 +421,15 @@ void Pull::fetch_image(const Chain& chain) {
     const Digest& manifest = chain.document.digest;
     if (brings_any(missing) && !is_published_known_)
         published = find_published(store_, reference_, manifest, options_, meter_);
-    std::vector<Digest> unproved = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
-                                                {member_.get(), published ? &*published : nullptr});
+    Fetched fetched = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
+                                   {member_.get(), published ? &*published : nullptr});
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(manifest, {chain.document.bytes, config, make_index(store_, image, what_)});
-    if (unproved.empty()) return;
+    note_origins(store_, manifest, fetched.origins);
+    if (fetched.unproved.empty()) return;
     // The source's options would lead to this object, which ends before.
     auto again = oci::make_registry_source(published->place, options_.artifacts.registry(published->place));
-    unproved_ = Unproved{what_, std::move(published->artifact), std::move(again), std::move(unproved)};
+    unproved_ = Unproved{what_, std::move(published->artifact), std::move(again), std::move(fetched.unproved)};
 }
 
 void Pull::remember_tag(const Digest& digest) const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
 
 #include "runtime/base/error.hh"
@@ -29,17 +30,19 @@ class Verifier {
 
   private:
     uint64_t size_of(const store::StoredLayer& layer) const;
+    std::string origin_of(const store::StoredLayer& layer) const;
     void check_layer(const store::StoredLayer& layer);
     void check_image(const store::StoredImage& image);
+    void list_origins(const Digest& digest, const oci::ImageDescription& description);
     std::string own_document(const Digest& digest, const std::string& file) const;
     oci::ImageDescription check_documents(const Digest& digest) const;
     void check_index(const Digest& digest, const oci::ImageDescription& description);
     void check_tag(const store::StoredTag& tag);
     void add_incomplete(const Digest& digest, plan::Reference reference);
     void add_incomplete(const store::StoredImage& image) {
-        add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : origin_of(image.tags.front()));
+        add_incomplete(image.digest, image.tags.empty() ? plan::Reference() : source_of(image.tags.front()));
     }
-    static plan::Reference origin_of(const store::StoredTag& tag) {
+    static plan::Reference source_of(const store::StoredTag& tag) {
         return tag.source.empty() ? tag.reference : plan::parse_reference(tag.source);
     }
     void problem(const std::string& line) { out_.problems.push_back(line); }
@@ -56,6 +59,7 @@ Verified Verifier::run() {
     store_.sweep();
     Lock no_removals = store_.hold_off_removals();
     store::Inventory inventory = store::take_inventory(store_);
+    out_.origins = origins_of(store_, inventory);
     uint64_t total = 0;
     for (const store::StoredLayer& layer : inventory.layers) total += size_of(layer);
     meter_.begin(Phase::verifying, cat("verifying the layers of ", place), total);
@@ -74,6 +78,12 @@ uint64_t Verifier::size_of(const store::StoredLayer& layer) const {
     return known ? static_cast<uint64_t>(st.st_size) : 0;
 }
 
+std::string Verifier::origin_of(const store::StoredLayer& layer) const {
+    for (const auto& [diff_id, origin] : out_.origins)
+        if (store_.layer_file(diff_id) == layer.file) return origin_clause(out_.origins, diff_id);
+    return "";
+}
+
 void Verifier::check_layer(const store::StoredLayer& layer) {
     std::string what = cat("layer ", printable(layer.file));
     ++out_.layers;
@@ -87,9 +97,9 @@ void Verifier::check_layer(const store::StoredLayer& layer) {
             out_.unchecked.push_back(cat(what, ": not checked, a newer release of berth has sealed it"));
         }
         if (seal != Seal::broken) return;
-        problem(cat(what, ": its bytes are not those that were stored; removed"));
+        problem(cat(what, ": its bytes are not those that were stored; removed", origin_of(layer)));
     } catch (const SysError& error) {
-        problem(cat(error.what(), "; removed"));
+        problem(cat(error.what(), "; removed", origin_of(layer)));
     }
     store::discard_layer(store_, layer.file, file.get());
 }
@@ -107,6 +117,7 @@ void Verifier::check_image(const store::StoredImage& image) {
     if (std::any_of(description.diff_ids.begin(), description.diff_ids.end(),
                     [&](const Digest& diff_id) { return store_.is_unproved(diff_id); }))
         out_.unproved.push_back(image.digest);
+    list_origins(image.digest, description);
     for (const Digest& diff_id : description.diff_ids)
         if (!store_.open_layer(diff_id)) {
             problem(cat("image ", image.digest, ": its layer ", diff_id, " is not in the store"));
@@ -117,6 +128,15 @@ void Verifier::check_image(const store::StoredImage& image) {
                     [&](const Digest& diff_id) { return newer_.contains(store_.layer_file(diff_id)); }))
         return;
     check_index(image.digest, description);
+}
+
+void Verifier::list_origins(const Digest& digest, const oci::ImageDescription& description) {
+    std::map<std::string, size_t> layers;
+    std::set<Digest> all(description.diff_ids.begin(), description.diff_ids.end());
+    for (const Digest& diff_id : all)
+        if (auto origin = out_.origins.find(diff_id); origin != out_.origins.end()) ++layers[origin->second];
+    for (const auto& [origin, count] : layers)
+        out_.from_elsewhere.push_back(cat("image ", digest, ": ", count, " of ", all.size(), " layers from ", origin));
 }
 
 std::string Verifier::own_document(const Digest& digest, const std::string& file) const {
@@ -152,7 +172,7 @@ void Verifier::check_index(const Digest& digest, const oci::ImageDescription& de
 /// Removals take names away first, so that this is what an earlier discovery of damage left.
 void Verifier::check_tag(const store::StoredTag& tag) {
     problem(cat("tag ", printable(tag.text(), 1024), ": its image ", tag.digest, " is not in the store"));
-    add_incomplete(tag.digest, origin_of(tag));
+    add_incomplete(tag.digest, source_of(tag));
 }
 
 void Verifier::add_incomplete(const Digest& digest, plan::Reference reference) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/pull/transfer/origins.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/store/store.hh"
 
@@ -14,6 +15,8 @@ struct Verified {
     size_t proved = 0;                  ///< layers whose diff_id was made again
     std::vector<std::string> problems;  ///< a line each
     std::vector<std::string> unchecked;  ///< a line for each layer that cannot be checked here or now
+    LayerOrigins origins;          ///< of all layers, also of those that have gone
+    std::vector<std::string> from_elsewhere;  ///< a line for each image with layers that were not converted here
     std::vector<Digest> unproved;  ///< images that run on their publisher's signature so far; see Store::mark_unproved
     /// The images that cannot be started any more, as references that bring them back; without a registry when no tag
     /// says where they came from.

@@ -97,7 +97,8 @@ bool DeepVerifier::check_layer(const Origin& origin, size_t index) {
         ++out_.proved;
         return true;
     } catch (const squash::LayerDiffers& problem) {
-        out_.problems.push_back(cat(what, ": not what the image has: ", problem.what(), "; removed"));
+        out_.problems.push_back(cat(what, ": not what the image has: ", problem.what(), "; removed",
+                                    origin_clause(out_.origins, diff_id)));
         store::discard_layer(store_, store_.layer_file(diff_id), layer.file.get());
         return false;
     }
