@@ -26,8 +26,9 @@ std::vector<FromNode> from_nodes() {
             Done{0},
             Failed{std::nullopt, "the registry: 401"},
             Failed{3, ""},
-            Complaint{key, 2, "it sent wrong bytes"},
-            Progress{1, UINT64_MAX, 2},
+            Complaint{key, 2, Fault::wrong, "it sent wrong bytes"},
+            Complaint{key, 0, Fault::silent, "it fell silent"},
+            Progress{1, UINT64_MAX, 2, 3},
             Finished{},
             Enter{n2, 3, two, release},
             Proved{0}};

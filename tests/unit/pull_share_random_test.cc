@@ -194,8 +194,8 @@ TEST_CASE("tracker: what makes no sense is passed over", "[share]") {
     scene.sealed(1, 4095);
     scene.say(1, Done{4095});
     scene.say(1, Failed{4095, "x"});
-    scene.say(1, Complaint{key_of(1), 4095, "x"});
-    scene.say(1, Complaint{key_of(9), 0, "x"});
+    scene.say(1, Complaint{key_of(1), 4095, Fault::wrong, "x"});
+    scene.say(1, Complaint{key_of(9), 0, Fault::silent, "x"});
     scene.hello(1);
     CHECK(scene.count<Plan>(1) == 1);
     CHECK(scene.role(1, 0) == "own");

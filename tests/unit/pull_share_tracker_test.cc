@@ -304,14 +304,14 @@ TEST_CASE("tracker: two nodes that complain about a third keep it out of later p
     scene.pass(600);
     unsigned owner = scene.owners(0, 8).at(0);
     unsigned bad = owner == 3 ? 4 : 3, one = owner == 1 ? 2 : 1, two = owner == 7 ? 8 : 7;
-    scene.say(one, Complaint{key_of(bad), 0, "slow"});
-    scene.say(one, Complaint{key_of(bad), 0, "slow again"});
+    scene.say(one, Complaint{key_of(bad), 0, Fault::silent, "it fell silent"});
+    scene.say(one, Complaint{key_of(bad), 0, Fault::silent, "it fell silent again"});
     scene.lost(owner);
     unsigned next = 0;
     for (unsigned node = 1; node <= 8; ++node)
         if (node != owner && scene.role(node, 0) == "own") next = node;
-    scene.say(two, Complaint{key_of(bad), 0, "wrong bytes"});
-    scene.say(one, Complaint{key_of(bad), 0, "slow"});
+    scene.say(two, Complaint{key_of(bad), 0, Fault::wrong, "it sent wrong bytes"});
+    scene.say(one, Complaint{key_of(bad), 0, Fault::silent, "it fell silent"});
     REQUIRE(next != bad);
     scene.lost(next);
     CHECK(scene.role(bad, 0) != "own");
@@ -329,12 +329,37 @@ TEST_CASE("tracker: an owner that nobody reaches is replaced by one that lacks t
     Scene scene(3);
     scene.all_come({"0", "0", "0"});
     unsigned owner = scene.owners(0, 3).at(0), one = owner == 1 ? 2 : 1, two = 6 - owner - one;
-    scene.say(one, Complaint{key_of(owner), 0, "no answer"});
-    scene.say(two, Complaint{key_of(owner), 0, "no answer"});
+    scene.say(one, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
+    scene.say(two, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
     scene.say(one, Failed{0, "no source answers"});
     CHECK(scene.count<Alone>(one) + scene.count<Alone>(two) == 0);
     bool is_one = scene.role(one, 0) == "own", is_two = scene.role(two, 0) == "own";
     CHECK(is_one != is_two);
+}
+
+TEST_CASE("tracker: an owner that sends to others stays, unless what it sends is wrong", "[share]") {
+    Scene scene(6);
+    scene.all_come(std::vector<std::string>(6, "0"));
+    unsigned owner = scene.owners(0, 6).at(0);
+    auto others_complain = [&](Fault fault) {
+        for (unsigned node = 1; node <= 6; ++node)
+            if (node != owner) scene.say(node, Complaint{key_of(owner), 0, fault, "what it does"});
+    };
+    auto is_owner = [&] { return scene.owners(0, 6) == std::vector{owner}; };
+    scene.say(owner, Progress{.registry = 100, .sent = 100});
+    scene.pass(2000);
+    SECTION("it is silent to some") {
+        others_complain(Fault::silent);
+        CHECK(is_owner());
+        scene.say(owner, Progress{.registry = 100, .sent = 100});
+        scene.pass(4000);
+        others_complain(Fault::silent);
+        CHECK_FALSE(is_owner());
+    }
+    SECTION("wrong bytes") {
+        others_complain(Fault::wrong);
+        CHECK_FALSE(is_owner());
+    }
 }
 
 TEST_CASE("tracker: two owners that nobody reaches are followed by a third, though both have the layer", "[share]") {
@@ -352,7 +377,7 @@ TEST_CASE("tracker: two owners that nobody reaches are followed by a third, thou
     for (int round = 0; round < 2; ++round) {
         unsigned owner = take_owner();
         scene.sealed(owner, 0);
-        for (unsigned node : {others[0], others[1]}) scene.say(node, Complaint{key_of(owner), 0, "no answer"});
+        for (unsigned node : {others[0], others[1]}) scene.say(node, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
     }
     unsigned last = take_owner();
     for (unsigned node : others) CHECK(scene.role(node, 0) == cat("n", last));

@@ -62,7 +62,7 @@ void fill(Node& node, const TempFolder& folder, const std::string& name, const s
 struct Receiver {
     explicit Receiver(const TempFolder& folder, const std::string& name = "received") : file(folder.create(name)) {
         settings.token = token;
-        settings.complain = [this](const SourcePeer& source, const std::string& reason) {
+        settings.complain = [this](const SourcePeer& source, Fault, const std::string& reason) {
             std::lock_guard lock(mutex);
             complaints.push_back(cat(source.place, ": ", reason));
         };

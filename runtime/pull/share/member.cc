@@ -147,7 +147,7 @@ void Member::Impl::be_alone(const std::string& reason) {
 }
 
 void Member::Impl::report_progress() {
-    Progress progress{registry_bytes, received_bytes, 0};
+    Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = server->sent()};
     {
         std::lock_guard lock(mutex);
         for (const KnownLayer& layer : layers)
@@ -345,11 +345,11 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
         .token = impl.token,
         .stop = impl.settings.stop,
         .complain =
-            [&](const SourcePeer& source, const std::string& reason) {
+            [&](const SourcePeer& source, Fault fault, const std::string& reason) {
                 if (impl.settings.notice)
                     impl.settings.notice(cat("node ", printable(source.peer.node), " passed over as a source: ",
                                              reason));
-                impl.send(Complaint{source.peer.key, index, reason});
+                impl.send(Complaint{source.peer.key, index, fault, reason});
             },
         .received =
             [&](uint64_t bytes) {

@@ -70,10 +70,11 @@ struct Writer {
         return cat("failed ", layer_word(it.layer), ' ', reason_word(it.reason));
     }
     std::string operator()(const Complaint& it) const {
-        return cat("complaint ", it.key, ' ', it.layer, ' ', reason_word(it.reason));
+        return cat("complaint ", it.key, ' ', it.layer, it.fault == Fault::wrong ? " wrong " : " silent ",
+                   reason_word(it.reason));
     }
     std::string operator()(const Progress& it) const {
-        return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind);
+        return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind, ' ', it.sent);
     }
     std::string operator()(const Finished&) const { return "finished"; }
     std::string operator()(const Enter& it) const {
@@ -272,12 +273,14 @@ Sealed read_owned_sealed(Words& words) {
 Complaint read_complaint(Words& words) {
     std::string key = words.key();
     unsigned layer = words.layer();
-    return {key, layer, words.reason()};
+    std::string_view fault = words.next();
+    need(fault == "wrong" || fault == "silent");
+    return {key, layer, fault == "wrong" ? Fault::wrong : Fault::silent, words.reason()};
 }
 
 Progress read_progress(Words& words) {
     Progress out;
-    for (uint64_t* number : {&out.registry, &out.peers, &out.behind}) *number = words.number();
+    for (uint64_t* number : {&out.registry, &out.peers, &out.behind, &out.sent}) *number = words.number();
     return out;
 }
 

@@ -66,10 +66,16 @@ struct Failed {
     std::optional<unsigned> layer;
     std::string reason;  ///< one line
 };
-/// A source did not answer, was slow, or sent wrong bytes; `reason` is a line for people.
+/// Why a source is passed over.
+enum class Fault {
+    silent,  ///< it does not answer, or its connection fails: that may be the network's fault
+    wrong,   ///< what it sends
+};
+/// About a source; `reason` is a line for people.
 struct Complaint {
     std::string key;  ///< Peer::key of the source
     unsigned layer = 0;
+    Fault fault = Fault::silent;
     std::string reason;
 };
 /// Once a second while layers come.
@@ -77,6 +83,7 @@ struct Progress {
     uint64_t registry = 0;  ///< bytes so far from the registry
     uint64_t peers = 0;     ///< and from other nodes
     uint64_t behind = 0;    ///< that its sources had at the last word, and it had not
+    uint64_t sent = 0;      ///< bytes so far to other nodes
 };
 /// Everything is here and published. The node goes on serving until End.
 struct Finished {};

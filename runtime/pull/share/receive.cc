@@ -123,7 +123,7 @@ void StripeReceiver::run() {
             problem = "it has fewer pieces than the layer";
         }
         if (is_over() || should_try_again()) continue;
-        if (!is_starved_ && !is_gone_) settings_.complain(*source, problem);
+        if (!is_starved_ && !is_gone_) settings_.complain(*source, is_lost_ ? Fault::silent : Fault::wrong, problem);
         if (is_starved_ || is_lost_) went_on_ = Clock::now();
         sources_.pass_over(stripe_, *source);
         // Whoever has just failed is not asked again at once where there is nobody else.

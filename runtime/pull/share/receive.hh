@@ -59,7 +59,7 @@ struct ReceiveSettings {
     /// theirs gather at a few, and the more they are the less each of them gets.
     std::chrono::milliseconds back{30'000};
     /// Told of a source that is passed over, and why; any thread.
-    std::function<void(const SourcePeer&, const std::string& reason)> complain;
+    std::function<void(const SourcePeer&, Fault, const std::string& reason)> complain;
     /// Told of bytes that came and were right; any thread.
     std::function<void(uint64_t)> received;
     /// Told how many bytes of the stripe the source has that are not here yet; any thread.

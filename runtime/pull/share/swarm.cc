@@ -10,6 +10,8 @@ namespace {
 
 /// So long a complaint counts. On busy links each node loses a connection once in some minutes.
 constexpr auto complaint_time = std::chrono::seconds(30);
+/// Who has sent something so lately is reached by others.
+constexpr auto sending_time = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -291,8 +293,11 @@ void Swarm::layer_failed(unsigned place, unsigned number, const std::string& rea
 
 void Swarm::take_complaint(unsigned place, const Complaint& complaint, Time now) {
     if (complaint.layer >= layers_.size()) return;
+    // Of one that others reach: who does not has more sources, and the layer need not be brought again.
+    auto sends = [&](const Member& member) { return now - member.has_sent < sending_time; };
     for (unsigned other = 0; other < members_.size(); ++other) {
         if (members_[other].self.key != complaint.key || other == place) continue;
+        if (complaint.fault == Fault::silent && sends(members_[other])) continue;
         std::map<unsigned, Time>& who = layers_[complaint.layer].complaints[other];
         who[place] = now;
         auto counts = [&](const auto& one) { return now - one.second <= complaint_time; };

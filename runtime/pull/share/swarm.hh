@@ -69,6 +69,7 @@ class Swarm {
         std::vector<uint8_t> layers;     ///< flags
         std::optional<unsigned> number;  ///< in the plan
         Time measured{};                 ///< when `progress` was
+        Time has_sent{};                 ///< when it last had sent more than before
         Progress progress;
         uint64_t rate = 0;               ///< bytes a second, from wherever
         uint64_t total = 0;              ///< bytes of the layers that it lacked at first, as the registry has them

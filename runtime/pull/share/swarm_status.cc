@@ -28,6 +28,7 @@ void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
     double seconds = std::chrono::duration<double>(now - member.measured).count();
     if (member.measured != Time{} && seconds > 0 && bytes >= before)
         member.rate = static_cast<uint64_t>(static_cast<double>(bytes - before) / seconds);
+    if (progress.sent > member.progress.sent) member.has_sent = now;
     member.measured = now;
     member.progress = progress;
     look_around(now);
