@@ -35,6 +35,7 @@ from oci_layout import Layout, file as tar_file, tar  # noqa: E402
 
 USER = 2100
 REGISTRY = "10.77.0.2"
+BRIDGE = "10.77.255.254"  # without a limit
 
 
 def arguments():
@@ -86,7 +87,8 @@ class Link:
         """The switch's port is a queue. A node's acknowledgements do not wait behind what it sends, as on hosts with
         fq_codel, which is not in every kernel."""
         bytes_a_second = rate * 1e6 / 8
-        # Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time.
+        # Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time. In
+        # bytes: what the kernel hands down has as many as thirty packets, and a queue of those takes seconds.
         packets = max(200, int(bytes_a_second / 50 / 1500))
         run("tc", "qdisc", "add", "dev", f"v{number}", "root", "tbf", "rate", f"{rate}mbit", "burst",
             max(65536, int(bytes_a_second / 50)), "limit", packets * 1500)
@@ -97,7 +99,8 @@ class Link:
         for number, share, order in ((10, 0.1, 0), (20, 0.9, 1)):
             run(*tc, "class", "add", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate",
                 f"{rate * share}mbit", "ceil", f"{rate}mbit", "prio", order, "quantum", 3000)
-            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "pfifo", "limit", packets)
+            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "bfifo", "limit",
+                packets * 1500)
         run("ip", "netns", "exec", self.name, "nft", "add table inet acks; add chain inet acks out { type filter hook "
             "postrouting priority 0; policy accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
 
@@ -108,6 +111,14 @@ class Link:
 
     def start(self, words, **options):
         return subprocess.Popen(["ip", "netns", "exec", self.name, *[str(word) for word in words]], **options)
+
+
+def make_bridge():
+    run("mount", "-t", "tmpfs", "tmpfs", "/run")
+    run("ip", "link", "set", "lo", "up")
+    run("ip", "link", "add", "lab", "type", "bridge")
+    run("ip", "address", "add", f"{BRIDGE}/16", "dev", "lab")
+    run("ip", "link", "set", "lab", "up")
 
 
 def make_image(folder, megabytes, layers, seed):
@@ -188,14 +199,14 @@ class Tracker:
     def __init__(self, build, nodes):
         self.secret = secrets.token_hex(16)
         listening = socket.socket(socket.AF_INET)
-        listening.bind(("10.77.255.254", 0))
+        listening.bind((BRIDGE, 0))
         listening.listen(512)
         self.port = listening.getsockname()[1]
         self.process = subprocess.Popen([build / "berth-pull", "agree", str(nodes)], stdin=listening.fileno(),
                                         env={"BERTH_AGREE_SECRET": self.secret, "PATH": os.environ["PATH"]})
 
     def place(self, node, rank):
-        return f"10.77.255.254 {self.port} {self.secret} {node} {rank}\n"
+        return f"{BRIDGE} {self.port} {self.secret} {node} {rank}\n"
 
 
 class Node:
@@ -322,11 +333,7 @@ def verify(options, node):
 def inside(options):
     folder = Path(options.inside)
     options.build = Path(options.build).resolve()
-    run("mount", "-t", "tmpfs", "tmpfs", "/run")
-    run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", "lab", "type", "bridge")
-    run("ip", "address", "add", "10.77.255.254/16", "dev", "lab")
-    run("ip", "link", "set", "lab", "up")
+    make_bridge()
     registry_link = Link("registry", 0, options.registry_rate or options.rate)
     registry = start_registry(registry_link, folder)
     digest = make_image(folder, options.megabytes, options.layers, options.seed)
@@ -434,17 +441,17 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
     return 2 if cpu_share > 0.7 else 0
 
 
-def main():
-    options = arguments()
-    if options.inside:
-        raise SystemExit(inside(options))
+def in_namespaces(script, work):
+    """Runs `script` again with --inside FOLDER, an empty tmpfs, in namespaces of its own; there it calls `work`."""
+    if "--inside" in sys.argv:
+        raise SystemExit(work())
     folder = tempfile.mkdtemp(prefix="berth-laboratory-")
     os.chmod(folder, 0o755)
     try:
         run("mount", "-t", "tmpfs", "-o", "mode=755,size=90%", "tmpfs", folder)
         command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                    # The first process of the namespace is not to be the parent of any other.
-                   "sh", "-c", '"$@"; exit $?', "sh", sys.executable, __file__, "--inside", folder, *sys.argv[1:]]
+                   "sh", "-c", '"$@"; exit $?', "sh", sys.executable, script, "--inside", folder, *sys.argv[1:]]
         raise SystemExit(subprocess.run(command, check=False).returncode)
     finally:
         subprocess.run(["umount", "-l", folder], check=False)
@@ -452,4 +459,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments()
+    in_namespaces(__file__, lambda: inside(options))

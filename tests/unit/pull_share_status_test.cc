@@ -33,6 +33,38 @@ TEST_CASE("tracker: a slow node loses its children, and one that only waits for 
     for (unsigned node = 1; node <= 12; ++node)
         for (unsigned stripe : {0, 1}) CHECK(first_source(node, stripe) != cat("n", slow));
     CHECK(scene.count<NewRole>(child) == 1);
+    // It gets them back when it is as fast as the others.
+    for (uint64_t second = 5; second <= 8; ++second) {
+        scene.pass(1000);
+        for (unsigned node = 1; node <= 12; ++node)
+            scene.say(node, Progress{0, second * 100 * mega, node == slow ? second * 200 * mega : 0});
+    }
+    CHECK(first_source(child, 0) == cat("n", slow));
+    CHECK(scene.count<NewRole>(child) == 2);
+}
+
+TEST_CASE("tracker: the longer it all takes, the longer has a node to be slow before it loses its children", "[share]") {
+    Scene scene(12);
+    scene.all_come(std::vector<std::string>(12, "0"));
+    scene.pass(200'000);
+    auto is_first = [&](unsigned source) {
+        for (unsigned node = 1; node <= 12; ++node)
+            for (unsigned stripe : {0, 1})
+                if ((scene.role(node, 0, stripe) + ' ').starts_with(cat("n", source, ' '))) return true;
+        return false;
+    };
+    unsigned slow = 1;
+    while (scene.role(slow, 0) == "own" || !is_first(slow)) REQUIRE(++slow <= 12);
+    uint64_t last = 0;
+    for (uint64_t second = 1; second <= 14; ++second) {
+        scene.pass(1000);
+        for (unsigned node = 1; node <= 12; ++node)
+            scene.say(node, node == slow ? Progress{0, second * 10 * mega, second * 200 * mega}
+                                         : Progress{0, second * 100 * mega});
+        if (is_first(slow)) last = second;
+    }
+    CHECK(last >= 9);
+    CHECK(last < 14);
 }
 
 TEST_CASE("tracker: a node's list goes up its tree, also when its parent is gone", "[share]") {

@@ -337,6 +337,29 @@ TEST_CASE("a source that had nothing is asked again after a while, and does not 
     CHECK(relay.bytes() < content.size() / 4);
 }
 
+TEST_CASE("who has had pieces waits three times as long for another word before it pulls alone", "[share]") {
+    TempFolder folder;
+    Node good;
+    fill(good, folder, "good", squash::test::noise(4 << 20, 13));
+    // So slow that both stripes are connected before one of them has had its part.
+    Identity identity = make_identity();
+    LayerServer slow({.identity = identity, .token = token, .rate = 300'000});
+    slow.offer(good.layer);
+    auto waited_after = [&](size_t bytes, const std::string& name) {
+        Relay relay(slow.port(), [=](unsigned number) { return Relay::Limit{number < 2 ? bytes : 0, true}; });
+        Receiver receiver(folder, name);
+        seal_like(receiver.layer, *good.layer);
+        receiver.settings.patience = milliseconds(400);
+        auto start = std::chrono::steady_clock::now();
+        CHECK_THROWS_WITH(receiver.receive({{0, {"node", "127.0.0.1", relay.port(), identity.pin}}}),
+                          "no other node answers");
+        CHECK((receiver.received > 0) == (bytes > 0));
+        return std::chrono::steady_clock::now() - start;
+    };
+    CHECK(waited_after(0, "nothing") >= milliseconds(400));
+    CHECK(waited_after(300'000, "something") >= milliseconds(1200));
+}
+
 TEST_CASE("a source that has told no key is passed over", "[share]") {
     TempFolder folder;
     std::string content = squash::test::noise(1 << 20, 11);

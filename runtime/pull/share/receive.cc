@@ -26,6 +26,7 @@ using std::chrono::seconds;
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
 constexpr auto seal_patience = seconds(10);
+constexpr int busy_patience = 3;  ///< times ReceiveSettings::patience
 constexpr unsigned most_doublings = 6;  ///< of ReceiveSettings::back
 
 void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
@@ -103,7 +104,8 @@ void StripeReceiver::await_seal() const {
 void StripeReceiver::run() {
     for (auto last_word = Clock::now(); !layer_.has_stripe(stripe_);) {
         check_over();
-        if (Clock::now() - last_word > settings_.patience) throw NotShared("no other node answers");
+        if (Clock::now() - last_word > settings_.patience * (proven_.empty() ? 1 : busy_patience))
+            throw NotShared("no other node answers");
         auto source = sources_.current(stripe_);
         if (!source) {
             std::this_thread::sleep_for(milliseconds(50));

@@ -52,7 +52,9 @@ class NotShared : public Error {
 struct ReceiveSettings {
     std::string token;                          ///< see client_token()
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
-    std::chrono::milliseconds patience{20'000};  ///< without a word from any source
+    /// Without a word from any source; three times that for who has had pieces: then the network was busy rather than
+    /// closed, and to pull alone would be to begin anew.
+    std::chrono::milliseconds patience{20'000};
     /// After so long without a piece the next source may have some. That is no fault of the one that is left.
     std::chrono::milliseconds starving{30'000};
     /// So long after a source had nothing, or its connection failed, the first one is asked again: else all who left

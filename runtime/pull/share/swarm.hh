@@ -65,7 +65,7 @@ class Swarm {
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained
         bool is_slow = false;            ///< nobody takes from it who need not
-        unsigned slow_reports = 0;       ///< in a row
+        unsigned other_reports = 0;      ///< in a row, of the contrary of is_slow
         std::vector<uint8_t> layers;     ///< flags
         std::optional<unsigned> number;  ///< in the plan
         Time measured{};                 ///< when `progress` was
@@ -134,7 +134,7 @@ class Swarm {
     void leave_alone(unsigned place, const std::string& reason);
     void leave_alone(unsigned place, unsigned layer, const std::string& reason);
     void look_around(Time now);
-    void judge_speed(unsigned place);
+    void judge_speed(unsigned place, Time now);
     void take_children(unsigned place);
     std::set<unsigned> children(unsigned layer, unsigned place) const;
     void settle(Time now, unsigned missing);

@@ -8,8 +8,10 @@ namespace berth::pull::share {
 namespace {
 
 constexpr auto look_interval = std::chrono::milliseconds(200);
-/// A report comes once a second. One alone can be of a moment.
-constexpr unsigned slow_reports_limit = 2;
+/// A report comes once a second. One alone can be of a moment, and the longer it all takes, the longer are the moments:
+/// on a busy link a connection that has lost packets stands still for seconds.
+constexpr unsigned fewest_reports = 2;
+constexpr auto report_share = std::chrono::seconds(20);  ///< of the time until now, for each further report
 /// Bytes that may be on their way to a node, in the buffers of a few connections.
 constexpr uint64_t on_the_way = 1 << 20;
 
@@ -32,7 +34,7 @@ void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
     member.measured = now;
     member.progress = progress;
     look_around(now);
-    judge_speed(place);
+    judge_speed(place, now);
     StepStatus answer = status_;
     answer.is_told_here = place == teller_;
     send(place, std::move(answer));
@@ -69,14 +71,19 @@ void Swarm::look_around(Time now) {
 }
 
 /// A node is slow that gets less than half of what the one in the middle gets, though its sources have more for it
-/// than can be on its way. (Without that it waits for a node before it, and has done nothing.)
-void Swarm::judge_speed(unsigned place) {
+/// than can be on its way. (Without that it waits for a node before it, and has done nothing.) It gets its children back
+/// when it is not slow any more: else after a while most nodes would have none, and all would ask the owner.
+void Swarm::judge_speed(unsigned place, Time now) {
     Member& member = members_[place];
+    if (member.stage != Stage::planned) return;
+    bool is_behind = member.rate < status_.median / 2;
     bool lags = member.progress.behind > std::max(status_.median, on_the_way);
-    bool is_slow = member.stage == Stage::planned && member.rate < status_.median / 2 && lags;
-    member.slow_reports = is_slow ? member.slow_reports + 1 : 0;
-    if (member.slow_reports < slow_reports_limit || member.is_slow) return;
-    member.is_slow = true;
+    bool is_other = member.is_slow ? !is_behind : is_behind && lags;
+    member.other_reports = is_other ? member.other_reports + 1 : 0;
+    auto needed = std::max<int64_t>(fewest_reports, (now - first_have_) / report_share);
+    if (member.other_reports < needed) return;
+    member.is_slow = !member.is_slow;
+    member.other_reports = 0;
     take_children(place);
 }
 
