@@ -43,7 +43,7 @@ TEST_CASE("tracker: a slow node loses its children, and one that only waits for 
     CHECK(scene.count<NewRole>(child) == 2);
 }
 
-TEST_CASE("tracker: the longer it all takes, the longer has a node to be slow before it loses its children", "[share]") {
+TEST_CASE("tracker: the longer it all takes, the longer is a node slow before it loses its children", "[share]") {
     Scene scene(12);
     scene.all_come(std::vector<std::string>(12, "0"));
     scene.pass(200'000);
@@ -65,6 +65,31 @@ TEST_CASE("tracker: the longer it all takes, the longer has a node to be slow be
     }
     CHECK(last >= 9);
     CHECK(last < 14);
+}
+
+TEST_CASE("tracker: an owner that sends to others stays, unless what it sends is wrong", "[share]") {
+    Scene scene(6);
+    scene.all_come(std::vector<std::string>(6, "0"));
+    unsigned owner = scene.owners(0, 6).at(0);
+    auto others_complain = [&](Fault fault) {
+        for (unsigned node = 1; node <= 6; ++node)
+            if (node != owner) scene.say(node, Complaint{key_of(owner), 0, fault, "what it does"});
+    };
+    auto is_owner = [&] { return scene.owners(0, 6) == std::vector{owner}; };
+    scene.say(owner, Progress{.registry = 100, .sent = 100});
+    scene.pass(2000);
+    SECTION("it is silent to some") {
+        others_complain(Fault::silent);
+        CHECK(is_owner());
+        scene.say(owner, Progress{.registry = 100, .sent = 100});
+        scene.pass(4000);
+        others_complain(Fault::silent);
+        CHECK_FALSE(is_owner());
+    }
+    SECTION("wrong bytes") {
+        others_complain(Fault::wrong);
+        CHECK_FALSE(is_owner());
+    }
 }
 
 TEST_CASE("tracker: a node's list goes up its tree, also when its parent is gone", "[share]") {

@@ -337,31 +337,6 @@ TEST_CASE("tracker: an owner that nobody reaches is replaced by one that lacks t
     CHECK(is_one != is_two);
 }
 
-TEST_CASE("tracker: an owner that sends to others stays, unless what it sends is wrong", "[share]") {
-    Scene scene(6);
-    scene.all_come(std::vector<std::string>(6, "0"));
-    unsigned owner = scene.owners(0, 6).at(0);
-    auto others_complain = [&](Fault fault) {
-        for (unsigned node = 1; node <= 6; ++node)
-            if (node != owner) scene.say(node, Complaint{key_of(owner), 0, fault, "what it does"});
-    };
-    auto is_owner = [&] { return scene.owners(0, 6) == std::vector{owner}; };
-    scene.say(owner, Progress{.registry = 100, .sent = 100});
-    scene.pass(2000);
-    SECTION("it is silent to some") {
-        others_complain(Fault::silent);
-        CHECK(is_owner());
-        scene.say(owner, Progress{.registry = 100, .sent = 100});
-        scene.pass(4000);
-        others_complain(Fault::silent);
-        CHECK_FALSE(is_owner());
-    }
-    SECTION("wrong bytes") {
-        others_complain(Fault::wrong);
-        CHECK_FALSE(is_owner());
-    }
-}
-
 TEST_CASE("tracker: two owners that nobody reaches are followed by a third, though both have the layer", "[share]") {
     Scene scene(5);
     scene.all_come({"0", "0", "0", "0", "0"});
@@ -377,7 +352,8 @@ TEST_CASE("tracker: two owners that nobody reaches are followed by a third, thou
     for (int round = 0; round < 2; ++round) {
         unsigned owner = take_owner();
         scene.sealed(owner, 0);
-        for (unsigned node : {others[0], others[1]}) scene.say(node, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
+        for (unsigned node : {others[0], others[1]})
+            scene.say(node, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
     }
     unsigned last = take_owner();
     for (unsigned node : others) CHECK(scene.role(node, 0) == cat("n", last));

@@ -1,5 +1,6 @@
 // The command line of `berth verify`.
 #include <cstdio>
+#include <filesystem>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
@@ -10,6 +11,7 @@
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/pull/transfer/verify.hh"
 #include "runtime/pull/transfer/verify_deep.hh"
+#include "runtime/pull/transfer/verify_file.hh"
 
 namespace berth::pull {
 
@@ -20,6 +22,7 @@ struct VerifyArguments {
     std::string site;
     std::vector<std::string> plain_http;
     std::vector<std::string> images;
+    std::string file;
     bool deep = false;
     bool repair = false;
     bool quiet = false;
@@ -92,8 +95,25 @@ void print_notes(const Verified& verified, bool deep) {
             image.text().c_str());
 }
 
+int check_file(const store::Store& store, const VerifyArguments& arguments) {
+    plan::Site site = site_for(arguments);
+    std::optional<plan::Reference> image;
+    if (!arguments.images.empty())
+        image = plan::with_absolute_path(plan::parse_reference(arguments.images[0]), std::filesystem::current_path());
+    auto options = [&](const plan::Reference& reference) { return options_of(reference, site); };
+    Output output({.quiet = arguments.quiet}, arguments.file);
+    VerifiedFile verified = verify_file(store, arguments.file, image, options, output.meter());
+    if (!verified.problem.empty()) return std::printf("%s\n", verified.problem.c_str()), 1;
+    if (!arguments.quiet)
+        std::printf("%s: is %s; %llu files and directories, %s compared\n", printable(arguments.file, 4096).c_str(),
+                    verified.image.c_str(), static_cast<unsigned long long>(verified.names),
+                    human_bytes(verified.bytes).c_str());
+    return 0;
+}
+
 int work(const VerifyArguments& arguments) {
     store::Store store = store::Store::open(arguments.store);
+    if (!arguments.file.empty()) return check_file(store, arguments);
     Verified verified = checked(store, arguments);
     for (const std::string& problem : verified.problems) std::printf("%s\n", problem.c_str());
     if (!arguments.quiet) print_notes(verified, arguments.deep);
@@ -112,10 +132,19 @@ int verify_command(int argc, char** argv) {
     line.option("--site", arguments.site, "site file, for the settings of registries").hidden();
     line.option("--plain-http", arguments.plain_http, "registry without TLS").hidden();
     auto deep = line.flag("--deep", arguments.deep, "also prove that the layers are those of their images");
-    line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
+    auto repair = line.flag("--repair", arguments.repair, "fetch again what is damaged or missing");
+    line.option("--file", arguments.file, "check that this file of berth import is IMAGE, or what it says")
+        .completed_by(Completion::files)
+        .excludes(deep)
+        .excludes(repair);
     line.flag("-q,--quiet", arguments.quiet, "print nothing but problems");
-    line.argument("image", arguments.images, "with --deep: prove the layers of these alone").needs(deep);
+    line.argument("image", arguments.images,
+                  "with --deep: prove the layers of these alone; with --file: what it has to be");
     if (auto code = line.parse(argc, argv)) return *code;
+    if (!arguments.images.empty() && !arguments.deep && arguments.file.empty())
+        return line.missing("--deep or --file");
+    if (!arguments.file.empty() && arguments.images.size() > 1)
+        throw Error(cat("verifying ", printable(arguments.file, 4096), ": it can be one image only"));
     return work(arguments);
 }
 

@@ -71,8 +71,8 @@ void Swarm::look_around(Time now) {
 }
 
 /// A node is slow that gets less than half of what the one in the middle gets, though its sources have more for it
-/// than can be on its way. (Without that it waits for a node before it, and has done nothing.) It gets its children back
-/// when it is not slow any more: else after a while most nodes would have none, and all would ask the owner.
+/// than can be on its way. (Without that it waits for a node before it, and has done nothing.) It gets its children
+/// back when it is not slow any more: else after a while most nodes have none, and all ask the owner.
 void Swarm::judge_speed(unsigned place, Time now) {
     Member& member = members_[place];
     if (member.stage != Stage::planned) return;
