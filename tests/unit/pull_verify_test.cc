@@ -100,6 +100,13 @@ TEST_CASE("verify: where a layer came from is told of one that is damaged, and k
     pull::Verified verified = scene.verify();
     REQUIRE(verified.problems.size() == 2);
     CHECK_THAT(verified.problems[0], Catch::EndsWith("removed; it came from n3, through nodes of the step"));
+    // What is fetched again and converted here came from nowhere else.
+    scene.pull({});
+    CHECK(scene.verify().from_elsewhere ==
+          std::vector{cat("image ", manifest, ": 1 of 2 layers from n4, through nodes of the step")});
+    fs::permissions(scene.image("origins"), fs::perms::owner_all);
+    std::ofstream(scene.image("origins"), std::ios::app) << "damage";
+    CHECK(scene.verify().problems.empty());
 }
 
 TEST_CASE("verify: lines of origins that nobody wrote are passed over", "[pull]") {

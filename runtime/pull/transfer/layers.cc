@@ -201,6 +201,7 @@ void Fetch::bring(size_t index) {
         member_->tell_sealed(layer.diff_id);
     }
     publish_proved(std::move(file), layer.diff_id);
+    note_origin(layer, "");
     meter_.set_layer(index, LayerState::done);
 }
 

@@ -35,7 +35,7 @@ struct OtherSources {
 /// What fetch_layers() has brought.
 struct Fetched {
     std::vector<Digest> unproved;  ///< published layers that the site trusts, which have to be proved afterwards
-    LayerOrigins origins;
+    LayerOrigins origins;  ///< of all layers, empty ones of those that were converted here
 };
 
 /// Every layer is verified (size, digest, diff_id) before it is published, but for Fetched::unproved. The first failure

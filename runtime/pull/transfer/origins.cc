@@ -1,5 +1,6 @@
 #include "runtime/pull/transfer/origins.hh"
 
+#include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -28,10 +29,12 @@ LayerOrigins parse_origins(std::string_view text) {
     return out;
 }
 
-LayerOrigins origins_of(const store::Store& store, const Digest& manifest) {
+LayerOrigins origins_of(const store::Store& store, const Digest& manifest) try {
     Fd file = store.own().find_document(manifest, origins_file);
     return file ? parse_origins(sys::read_all(file.get(), store::document_limit, cat("origins of ", manifest)))
                 : LayerOrigins();
+} catch (const Error&) {
+    return {};
 }
 
 LayerOrigins origins_of(const store::Store& store, const store::Inventory& inventory) {
@@ -49,11 +52,13 @@ std::string origin_clause(const LayerOrigins& origins, const Digest& layer) {
     return origin == origins.end() ? "" : cat("; it came from ", origin->second);
 }
 
-void note_origins(const store::Store& store, const Digest& manifest, const LayerOrigins& origins) {
-    if (origins.empty()) return;
-    LayerOrigins all = origins_of(store, manifest);
+void note_origins(const store::Store& store, const Digest& manifest, const LayerOrigins& origins) try {
+    LayerOrigins before = origins_of(store, manifest), all = before;
     for (const auto& [layer, origin] : origins) all.insert_or_assign(layer, origin);
-    store.put_document(manifest, origins_file, text_of(all));
+    std::erase_if(all, [](const auto& one) { return one.second.empty(); });
+    if (all != before) store.put_document(manifest, origins_file, text_of(all));
+} catch (const Error&) {
+    // A disk that is full, say.
 }
 
 }  // namespace berth::pull

@@ -11,14 +11,15 @@
 
 namespace berth::pull {
 
-/// For people, by diff_id: "n1, through nodes of the step". A layer that is missing here was converted on
-/// this machine, or was here before the image.
+/// For people, by diff_id: "n1, through nodes of the step". A layer that is missing here was converted on this machine,
+/// or was here before the image.
 using LayerOrigins = std::map<Digest, std::string>;
 
-/// Adds to what is known of an image in the store. Throws Error.
+/// Adds to what is known of an image in the store; an empty origin takes back what is known of the layer. Silently
+/// without effect where that cannot be written: no pull fails for it.
 void note_origins(const store::Store& store, const Digest& manifest, const LayerOrigins& origins);
 
-/// Of an image in the user's own store. Whatever is no line of note_origins() is passed over.
+/// Of an image in the user's own store. Whatever is no line of note_origins(), or cannot be read, is passed over.
 LayerOrigins origins_of(const store::Store& store, const Digest& manifest);
 
 /// Of all images in the user's own store.
