@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -24,7 +23,14 @@ class Comparison {
   public:
     Comparison(const ImageView& is, const ImageView& wanted, const std::vector<squash::AddedFile>& added,
                const std::function<void(uint64_t)>& read)
-        : is_(is), wanted_(wanted), added_(added), read_(read), ours_(chunk), theirs_(chunk) {}
+        : is_(is),
+          wanted_(wanted),
+          added_(added),
+          read_(read),
+          counterparts_(is.index.inode_count() + size_t{1}, nothing),
+          backwards_(wanted.index.inode_count() + size_t{1}, nothing),
+          is_bytes_(chunk),
+          wanted_bytes_(chunk) {}
 
     std::string run();
 
@@ -49,10 +55,10 @@ class Comparison {
     const ImageView& wanted_;
     const std::vector<squash::AddedFile>& added_;
     const std::function<void(uint64_t)>& read_;
-    std::vector<char> ours_, theirs_;
-    std::vector<Pair> open_;                    ///< directories that are to be compared
-    std::map<uint32_t, uint32_t> counterparts_;  ///< of files with several names: those in `wanted`
-    std::map<uint32_t, uint32_t> backwards_;
+    std::vector<Pair> open_;              ///< directories that are to be compared
+    std::vector<uint32_t> counterparts_;  ///< by inode of no directory: what it was compared with
+    std::vector<uint32_t> backwards_;     ///< the same by inode of `wanted`
+    std::vector<char> is_bytes_, wanted_bytes_;
 };
 
 squash::InodeView Comparison::inode(const ImageView& image, uint32_t number) {
@@ -69,11 +75,12 @@ long Comparison::fill(const ImageView& image, uint32_t number, uint64_t at, std:
 
 std::string Comparison::compare_bytes(const Pair& pair, uint64_t size) {
     for (uint64_t at = 0; at < size; at += chunk) {
-        long is = fill(is_, pair.is, at, ours_), wanted = fill(wanted_, pair.wanted, at, theirs_);
+        long is = fill(is_, pair.is, at, is_bytes_), wanted = fill(wanted_, pair.wanted, at, wanted_bytes_);
         if (wanted < 0)
             throw SysError(cat("reading ", printable(pair.path, 1024), " of the image"), static_cast<int>(-wanted));
         if (is < 0) return "its bytes cannot be read";
-        if (is != wanted || !std::equal(ours_.begin(), ours_.begin() + is, theirs_.begin())) return "has other bytes";
+        if (is != wanted || !std::equal(is_bytes_.begin(), is_bytes_.begin() + is, wanted_bytes_.begin()))
+            return "has other bytes";
         read_(static_cast<uint64_t>(is));
     }
     return {};
@@ -91,17 +98,15 @@ std::string Comparison::compare_xattrs(const Pair& pair) const {
     return {};
 }
 
-/// A file has as many names as the one that it stands for, and the same ones. True where the two have met before.
+/// A file has the same names as the one that it stands for. True where the two have been compared by another name.
 bool Comparison::is_known(const Pair& pair, std::string& problem) {
-    auto there = counterparts_.find(pair.is), back = backwards_.find(pair.wanted);
-    bool met = there != counterparts_.end() || back != backwards_.end();
-    if (!met) {
-        counterparts_.emplace(pair.is, pair.wanted);
-        backwards_.emplace(pair.wanted, pair.is);
+    uint32_t& there = counterparts_[pair.is];
+    uint32_t& back = backwards_[pair.wanted];
+    if (there == nothing && back == nothing) {
+        there = pair.wanted, back = pair.is;
         return false;
     }
-    bool same = there != counterparts_.end() && there->second == pair.wanted && back != backwards_.end();
-    if (!same) problem = "has other hard links";
+    if (there != pair.wanted || back != pair.is) problem = "has other hard links";
     return true;
 }
 
@@ -112,7 +117,7 @@ std::string Comparison::compare_nodes(const Pair& pair, const squash::InodeView&
     if (is.mtime != wanted.mtime) return "has another time of change";
     if (std::string problem = compare_xattrs(pair); !problem.empty()) return problem;
     if (S_ISDIR(is.mode)) return {};
-    if (std::string problem; is_known(pair, problem)) return problem;
+    if (std::string links; is_known(pair, links)) return links;
     if (S_ISLNK(is.mode) && is_.index.symlink_target(pair.is) != wanted_.index.symlink_target(pair.wanted))
         return "leads to another place";
     if (!S_ISREG(is.mode)) return {};

@@ -132,6 +132,12 @@ TEST_CASE("verify --file: what cannot be compared is an error", "[pull]") {
     refused(cat("verify --file ", scene.path, " a b"), "it can be one image only");
     refused(cat("verify --file ", scene.path, " --deep"), "excludes");
     refused("verify --file /dev/null", "/dev/null");
+    // What the site forbids is not pulled for it either.
+    std::string rule = cat("[policy]\nregistries_denied = \"", scene.host, "\"\n");
+    sys::write_all(scene.folder.create("site").get(), rule, "site");
+    scene.store = scene.folder / "empty";
+    refused(cat("verify --file ", scene.path, " --site ", scene.folder / "site"), "forbids images from");
+    scene.store = scene.folder / "store";
     auto config = squash::read_config(sys::open_file(scene.path, O_RDONLY).get(), scene.path);
     config->reference.clear();
     squash::append_config(sys::open_file(scene.path, O_RDWR).get(), *config, scene.path);

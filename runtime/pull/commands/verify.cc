@@ -6,6 +6,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/host/policy_facts.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/settings.hh"
@@ -100,7 +101,10 @@ int check_file(const store::Store& store, const VerifyArguments& arguments) {
     std::optional<plan::Reference> image;
     if (!arguments.images.empty())
         image = plan::with_absolute_path(plan::parse_reference(arguments.images[0]), std::filesystem::current_path());
-    auto options = [&](const plan::Reference& reference) { return options_of(reference, site); };
+    auto options = [&](const plan::Reference& reference) {
+        check_image_here(site, reference);
+        return options_of(reference, site);
+    };
     Output output({.quiet = arguments.quiet}, arguments.file);
     VerifiedFile verified = verify_file(store, arguments.file, image, options, output.meter());
     if (!verified.problem.empty()) return std::printf("%s\n", verified.problem.c_str()), 1;

@@ -65,7 +65,7 @@ class Swarm {
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained
         bool is_slow = false;            ///< nobody takes from it who need not
-        unsigned other_reports = 0;      ///< in a row, of the contrary of is_slow
+        unsigned other_reports = 0;      ///< in a row, that say the contrary of is_slow
         std::vector<uint8_t> layers;     ///< flags
         std::optional<unsigned> number;  ///< in the plan
         Time measured{};                 ///< when `progress` was

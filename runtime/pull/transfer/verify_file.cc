@@ -90,10 +90,11 @@ VerifiedFile verify_file(const store::Store& store, const std::string& path,
         out.problem = differs("its settings of the process are others");
         return out;
     }
-    squash::DataReader ours(std::move(file.image.layers), file.image.index.layers(), cache_bytes);
-    squash::DataReader theirs(std::move(wanted.layers), wanted.index.layers(), cache_bytes);
-    std::string how = first_difference({file.image.index, ours}, {wanted.index, theirs}, enroot_files(settings),
-                                       [&](uint64_t bytes) { meter.advance(bytes); });
+    squash::DataReader is_bytes(std::move(file.image.layers), file.image.index.layers(), cache_bytes);
+    squash::DataReader wanted_bytes(std::move(wanted.layers), wanted.index.layers(), cache_bytes);
+    auto read = [&](uint64_t bytes) { meter.advance(bytes); };
+    std::string how =
+        first_difference({file.image.index, is_bytes}, {wanted.index, wanted_bytes}, enroot_files(settings), read);
     if (!how.empty()) out.problem = differs(how);
     return out;
 }
