@@ -108,6 +108,7 @@ asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
 }
 
 trackers() { root pgrep -u alice -f 'berth-?[a-z]* agree ' || true; }
+both_tasks_said() { (( $(grep -c "^<.*>$" "$BATS_TEST_TMPDIR/out") == 2 )); }
 has_tracker() { [[ $(trackers) == "$1" || ( $1 == any && -n $(trackers) ) ]]; }
 
 @test "a step of several nodes has a tracker beside srun: no list of processes shows its secret, and it goes with srun" {
@@ -116,9 +117,9 @@ has_tracker() { [[ $(trackers) == "$1" || ( $1 == any && -n $(trackers) ) ]]; }
     > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 has_tracker any
   tracker=$(trackers)
-  wait_until 20 grep -q "^<" "$BATS_TEST_TMPDIR/out"
+  wait_until 20 both_tasks_said
   # Neither do the tasks, whose image could send layers of its own to the other nodes, nor the user's other processes.
-  expect_equal "$(grep -c '^<>$' "$BATS_TEST_TMPDIR/out")" "$(grep -c '^<' "$BATS_TEST_TMPDIR/out")"
+  expect_equal "$(cat "$BATS_TEST_TMPDIR/out")" $'<>\n<>'
   run alice cat "/proc/$tracker/environ"
   expect_failure
   secret=$(root cat "/proc/$tracker/environ" | tr '\0' '\n' | sed -n 's/^BERTH_AGREE_SECRET=//p')

@@ -14,6 +14,7 @@ setup() {
 }
 
 teardown() {
+  cancel_after_failure
   restore_site
 }
 

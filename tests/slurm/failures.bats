@@ -16,6 +16,7 @@ setup() {
 }
 
 teardown() {
+  cancel_after_failure
   restore_site
   root bash -c '[[ ! -e /usr/bin/berth.kept ]] || mv /usr/bin/berth.kept /usr/bin/berth; chown root:root /usr/bin/berth;
       chmod 755 /usr/bin/berth /etc/berth/berth.conf'

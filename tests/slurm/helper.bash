@@ -290,6 +290,11 @@ cancel_everything() {
   wait_until 20 no_jobs
 }
 
+# What a failed test has started in the background would take the processors that the following ones wait for.
+cancel_after_failure() { [[ -n ${BATS_TEST_COMPLETED:-} ]] || cancel_everything; }
+
+teardown() { cancel_after_failure; }
+
 # The step fails with one line that matches, and neither the stores nor the nodes notice: expect_rejected IMAGE REGEX
 expect_rejected() {
   local before

@@ -10,6 +10,7 @@ setup() {
 }
 
 teardown() {
+  cancel_after_failure
   run ! alice test -e owned
   expect_nodes_up
 }

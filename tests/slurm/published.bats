@@ -16,6 +16,7 @@ setup() {
 }
 
 teardown() {
+  cancel_after_failure
   restore_site
   forget_images
 }

@@ -15,7 +15,10 @@ setup() {
   mark_log
 }
 
-teardown() { restore_site; }
+teardown() {
+  cancel_after_failure
+  restore_site
+}
 
 # A step of two nodes whose tasks wait for each other: a node that has ended gives nothing to the other one.
 both() {
