@@ -43,6 +43,9 @@ def arguments():
     parser.add_argument("--build", default="build", help="folder with berth-pull")
     parser.add_argument("--nodes", type=int, default=8)
     parser.add_argument("--rate", type=float, default=80, help="Mbit/s of each link, in each direction")
+    parser.add_argument("--mtu", type=int, default=1500, help="bytes of a packet; 9000 on many clusters")
+    parser.add_argument("--racks", type=int, default=0, help="switches, each with as many of the nodes in order")
+    parser.add_argument("--uplink", type=float, help="Mbit/s of each such switch's link to the others and the registry")
     parser.add_argument("--registry-rate", type=float, help="Mbit/s of the registry's link (as --rate)")
     parser.add_argument("--megabytes", type=int, default=32, help="of the image, in all layers")
     parser.add_argument("--layers", type=int, default=4)
@@ -57,7 +60,7 @@ def arguments():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true", help="what the nodes said and the registry was asked for, too")
     parser.add_argument("--curl", action="store_true",
-                        help="compare a node's CPU seconds with curl over TLS, sha256sum and a file of the same bytes")
+                        help="compare a receiver's CPU seconds with curl over TLS, sha256sum and a file of them")
     parser.add_argument("--trace", action="store_true", help="how busy the links were in each second")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -67,31 +70,41 @@ def run(*words, **options):
     return subprocess.run([str(word) for word in words], check=True, **options)
 
 
+def queue_bytes(rate):
+    """Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time. In
+    bytes: what the kernel hands down has as many as thirty packets, and a queue of those takes seconds."""
+    return max(200 * 1500, int(rate * 1e6 / 8 / 50))
+
+
+def bound(device, rate):
+    """To `rate` Mbit/s, what leaves by the device."""
+    run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{rate}mbit", "burst",
+        max(65536, int(rate * 1e6 / 8 / 50)), "limit", queue_bytes(rate))
+
+
 class Link:
     """A network namespace on the bridge, whose link has a rate in each direction."""
 
-    def __init__(self, name, number, rate):
+    def __init__(self, name, number, rate, mtu=1500, bridge="lab"):
         self.name = name
         self.address = f"10.77.{number // 250}.{number % 250 + 2}"
         run("ip", "netns", "add", name)
         self.mac = f"02:00:00:00:{number // 256:02x}:{number % 256:02x}"
-        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "netns",
-            name)
-        run("ip", "link", "set", f"v{number}", "master", "lab", "up")
+        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "mtu", mtu,
+            "netns", name)
+        run("ip", "link", "set", f"v{number}", "mtu", mtu, "master", bridge, "up")
         for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/16", "dev", "eth0"],
                       ["link", "set", "eth0", "up"]):
             run("ip", "-n", name, *words)
+        # The kernel's own default. BBR, which some machines have, pauses each connection every ten seconds.
+        run("ip", "-n", name, "route", "replace", "10.77.0.0/16", "dev", "eth0", "src", self.address, "congctl",
+            "cubic")
         self.shape(number, rate)
 
     def shape(self, number, rate):
         """The switch's port is a queue. A node's acknowledgements do not wait behind what it sends, as on hosts with
         fq_codel, which is not in every kernel."""
-        bytes_a_second = rate * 1e6 / 8
-        # Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time. In
-        # bytes: what the kernel hands down has as many as thirty packets, and a queue of those takes seconds.
-        packets = max(200, int(bytes_a_second / 50 / 1500))
-        run("tc", "qdisc", "add", "dev", f"v{number}", "root", "tbf", "rate", f"{rate}mbit", "burst",
-            max(65536, int(bytes_a_second / 50)), "limit", packets * 1500)
+        bound(f"v{number}", rate)
         tc = ["tc", "-n", self.name]
         run(*tc, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "20")
         run(*tc, "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}mbit",
@@ -99,8 +112,7 @@ class Link:
         for number, share, order in ((10, 0.1, 0), (20, 0.9, 1)):
             run(*tc, "class", "add", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate",
                 f"{rate * share}mbit", "ceil", f"{rate}mbit", "prio", order, "quantum", 3000)
-            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "bfifo", "limit",
-                packets * 1500)
+            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "bfifo", "limit", queue_bytes(rate))
         run("ip", "netns", "exec", self.name, "nft", "add table inet acks; add chain inet acks out { type filter hook "
             "postrouting priority 0; policy accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
 
@@ -119,6 +131,19 @@ def make_bridge():
     run("ip", "link", "add", "lab", "type", "bridge")
     run("ip", "address", "add", f"{BRIDGE}/16", "dev", "lab")
     run("ip", "link", "set", "lab", "up")
+
+
+def make_rack(number, mtu, uplink):
+    """A switch below the first one; its name."""
+    name = f"rack{number}"
+    run("ip", "link", "add", name, "type", "bridge")
+    run("ip", "link", "set", name, "mtu", mtu, "up")
+    run("ip", "link", "add", f"up{number}", "mtu", mtu, "type", "veth", "peer", "name", f"down{number}", "mtu", mtu)
+    run("ip", "link", "set", f"up{number}", "master", name, "up")
+    run("ip", "link", "set", f"down{number}", "master", "lab", "up")
+    for end in [f"up{number}", f"down{number}"] if uplink else []:
+        bound(end, uplink)
+    return name
 
 
 def make_image(folder, megabytes, layers, seed):
@@ -157,15 +182,18 @@ def start_registry(link, folder):
 
 
 def blob_requests(folder, log_start):
-    counts = {}
+    """How often each blob was asked for, and the addresses of those who asked for one of at least a MiB: all layers."""
+    counts, owners = {}, set()
     log = open(folder / "registry.log")
     log.seek(log_start)
     for line in log:
-        found = re.search(r'"GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] ', line)
+        found = re.match(r'(\S+) .*"GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] (\d+) ', line)
         if found:
-            digest = found.group(1)
+            address, digest, size = found.groups()
             counts[digest] = counts.get(digest, 0) + 1
-    return counts
+            if int(size) >= 2**20:
+                owners.add(address)
+    return counts, owners
 
 
 def publish(options, folder, digest):
@@ -334,7 +362,7 @@ def inside(options):
     folder = Path(options.inside)
     options.build = Path(options.build).resolve()
     make_bridge()
-    registry_link = Link("registry", 0, options.registry_rate or options.rate)
+    registry_link = Link("registry", 0, options.registry_rate or options.rate, options.mtu)
     registry = start_registry(registry_link, folder)
     digest = make_image(folder, options.megabytes, options.layers, options.seed)
     # By the registry's own end of the link, which has no limit.
@@ -347,10 +375,12 @@ def inside(options):
     log_start = (folder / "registry.log").stat().st_size
     # Not the first ones to come, which bring layers.
     slow = set(range(options.nodes - options.slow, options.nodes))
+    racks = [make_rack(number, options.mtu, options.uplink) for number in range(options.racks)] or ["lab"]
     nodes = []
     for number in range(options.nodes):
         rate = options.rate / (4 if number in slow else 1)
-        nodes.append(Node(number, Link(f"n{number}", number + 1, rate), folder))
+        rack = racks[number * len(racks) // options.nodes]
+        nodes.append(Node(number, Link(f"n{number}", number + 1, rate, options.mtu, rack), folder))
     links = [registry_link] + [node.link for node in nodes]
     for link in links:
         link.meet(links)
@@ -397,13 +427,14 @@ def inside(options):
     if tracker:
         tracker.process.kill()
     curl = curl_cpu(registry_link, nodes[-1].link, folder) if options.curl else None
-    result = report(options, nodes, stored, ideal, blob_requests(folder, log_start), used / all_time, curl)
+    result = report(options, nodes, stored, ideal, *blob_requests(folder, log_start), used / all_time, curl)
     registry.kill()
     return result
 
 
-def report(options, nodes, stored, ideal, requests, cpu_share, curl):
+def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
     survivors = [node for node in nodes if not node.killed]
+    receivers = sorted(node.cpu for node in survivors if node.link.address not in owners)
     times = sorted(node.seconds for node in survivors if node.seconds is not None)
     failed = [node for node in survivors if node.seconds is None or node.process.returncode not in (0,)]
     damaged = [node for node in survivors if node.seconds is not None and verify(options, node).returncode != 0]
@@ -413,6 +444,8 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
         "p50": round(at(0.5) / ideal, 3), "p99": round(at(0.99) / ideal, 3), "killed": options.kill,
         "most_requests_a_blob": max(requests.values(), default=0), "blob_requests": sum(requests.values()),
         "blobs": len(requests), "cpu_seconds_a_node": round(sum(node.cpu for node in survivors) / len(survivors), 2),
+        # The median of those that got all from other nodes.
+        "cpu_seconds_a_receiver": round(receivers[len(receivers) // 2], 2) if receivers else None,
         "cpu": round(cpu_share, 2), "failed": [node.number for node in failed],
         "damaged": [node.number for node in damaged],
     }
@@ -420,9 +453,9 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
         wholes = sorted(node.whole for node in survivors if node.whole is not None)
         result["p50_seconds"], result["p99_seconds"] = round(at(0.5), 2), round(at(0.99), 2)
         result["whole_seconds"] = round(wholes[len(wholes) // 2], 2) if wholes else None
-    if curl:
+    if curl and receivers:
         result["curl_cpu_seconds"] = round(curl, 2)
-        result["cpu_ratio"] = round(result["cpu_seconds_a_node"] / curl, 2)
+        result["cpu_ratio"] = round(result["cpu_seconds_a_receiver"] / curl, 2)
     if options.json:
         print(json.dumps(result))
     else:
