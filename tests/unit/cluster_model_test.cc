@@ -88,19 +88,26 @@ TEST_CASE("cluster model: slow nodes do not make the others slow", "[share][mode
 }
 
 TEST_CASE("cluster model: a slow node that the plan took for a fast one is left by its children", "[share][model]") {
-    Setting one = cold(200);
-    one.layers = {4'000'000'000};
-    one.piece = 4U << 20;
-    one.slow = random_slow(one.nodes, 0.01, 7);
-    one.slow_known = false;
-    one.watch = Watch::none;
-    double stayed = ratio(one, simulate(one), 0.97);
-    one.watch = Watch::node;
-    Outcome outcome = simulate(one);
-    CHECK(finished(outcome) == one.nodes);
-    CHECK(outcome.moves > 0);
-    CHECK(ratio(one, outcome, 0.5) <= 1.1);
-    CHECK(ratio(one, outcome, 0.97) < stayed);
+    std::vector<double> medians;
+    for (unsigned seed = 1; seed <= 5; ++seed) {
+        Setting one = cold(200);
+        one.layers = {4'000'000'000};
+        one.piece = 4U << 20;
+        one.slow = random_slow(one.nodes, 0.01, seed);
+        one.slow_known = false;
+        one.watch = Watch::none;
+        double stayed = ratio(one, simulate(one), 0.97);
+        one.watch = Watch::node;
+        Outcome outcome = simulate(one);
+        CHECK(finished(outcome) == one.nodes);
+        CHECK(outcome.moves > 0);
+        CHECK(ratio(one, outcome, 0.97) < stayed);
+        medians.push_back(ratio(one, outcome, 0.5));
+    }
+    // A slow node by the root has most of the others below it until it is found: 1.4.
+    std::ranges::sort(medians);
+    CHECK(medians[2] <= 1.1);
+    CHECK(medians[4] <= 1.5);
 }
 
 TEST_CASE("cluster model: all who are left finish when nodes are lost; the registry is asked again only for an owner",

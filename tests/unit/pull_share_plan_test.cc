@@ -291,6 +291,38 @@ TEST_CASE("share plan: layers have different nodes near their roots", "[share][p
     REQUIRE(roots.size() >= 18);
 }
 
+namespace {
+
+/// How often the layer comes into the nodes `first` to `last` from others, or goes from them to others.
+double crossings(const LayerPlan& plan, unsigned first, unsigned last, bool inwards) {
+    auto is_inside = [&](unsigned node) { return node >= first && node <= last; };
+    double out = 0;
+    for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
+        for (unsigned node : plan.order[stripe]) {
+            bool from = is_inside(parent(plan, stripe, node)), to = is_inside(node);
+            if (from != to && to == inwards) out += 1.0 / stripe_count;
+        }
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("share plan: few of the trees' steps lead into a rack or out of it", "[share][plan]") {
+    constexpr unsigned racks = 25, nodes_in_rack = 40;
+    Step step = cold(racks * nodes_in_rack, std::vector<uint64_t>(8, 1000));
+    step.nodes[500].is_slow = true;
+    for (const LayerPlan& plan : plan_layers(step.nodes, step.sizes)) {
+        double sum = 0;
+        for (unsigned rack = 0; rack < racks; ++rack) {
+            unsigned first = rack * nodes_in_rack, last = first + nodes_in_rack - 1;
+            CHECK(crossings(plan, first, last, true) <= 6);
+            CHECK(crossings(plan, first, last, false) <= 6);
+            sum += crossings(plan, first, last, true);
+        }
+        CHECK(sum / racks <= 5);  // of 40; 38 where they stand in any order
+    }
+}
+
 TEST_CASE("share plan: several seeds have about as many nodes behind them each", "[share][plan]") {
     Step step = cold(100, {1000});
     for (unsigned node : {3U, 50U, 70U}) step.nodes[node].has[0] = true;

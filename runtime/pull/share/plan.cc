@@ -82,6 +82,67 @@ unsigned inner_nodes(unsigned children, unsigned fast) {
     return std::min((children + 1) / 2, std::max(half, (children + 2) / 3));
 }
 
+/// The position of the parent of a position that is no root. Each inner one has two children; more leaves are third
+/// children of the last inner ones, below which there is nothing else.
+unsigned parent_position(const LayerPlan& plan, unsigned position, unsigned root_count) {
+    unsigned child = position - root_count;
+    return child < 2 * plan.inner ? child / 2 : plan.inner - 1 - (child - 2 * plan.inner);
+}
+
+/// `wanted` (or all) of `among`, evenly spread over it.
+Nodes spread_over(const Nodes& among, size_t wanted) {
+    wanted = std::min(wanted, among.size());
+    Nodes out;
+    for (size_t i = 0; i < wanted; ++i) out.push_back(among[(2 * i + 1) * among.size() / (2 * wanted)]);
+    return out;
+}
+
+/// Those of `nodes` that are in `chosen`, or those that are not, in their order.
+Nodes with_or_without(const Nodes& nodes, const std::vector<bool>& chosen, bool wanted) {
+    Nodes out;
+    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(out),
+                 [&](unsigned node) { return chosen[node] == wanted; });
+    return out;
+}
+
+/// The children of a position; those that parent_position() gives it.
+Nodes children_at(const LayerPlan& plan, unsigned position, unsigned root_count, size_t members) {
+    Nodes out;
+    if (position >= plan.inner) return out;
+    for (unsigned child : {2 * position, 2 * position + 1, 2 * plan.inner + plan.inner - 1 - position})
+        if (root_count + child < members) out.push_back(root_count + child);
+    return out;
+}
+
+/// Adds what is at and below a position from left to right: a position stands between its first child and the others.
+void add_from_left(const LayerPlan& plan, unsigned position, unsigned root_count, size_t members, Nodes& out) {
+    Nodes children = children_at(plan, position, root_count, members);
+    for (size_t i = 0; i < children.size(); ++i) {
+        if (i == 1) out.push_back(position);
+        add_from_left(plan, children[i], root_count, members, out);
+    }
+    if (children.size() < 2) out.push_back(position);
+}
+
+/// Takes the next one.
+struct Queue {
+    Nodes nodes;
+    size_t taken = 0;
+    unsigned take() { return nodes[taken++]; }
+};
+
+/// Which of the fast nodes have children in each tree: every other one in the first, and in the second the others,
+/// where they are enough.
+std::array<std::vector<bool>, stripe_count> choose_inner(const Nodes& fast, unsigned inner, size_t count) {
+    std::array<std::vector<bool>, stripe_count> out{std::vector<bool>(count), std::vector<bool>(count)};
+    for (unsigned node : spread_over(fast, inner)) out[0][node] = true;
+    Nodes others = with_or_without(fast, out[0], false), twice = with_or_without(fast, out[0], true);
+    for (unsigned node : spread_over(others, inner)) out[1][node] = true;
+    for (unsigned node : spread_over(twice, inner - std::min<size_t>(inner, others.size()))) out[1][node] = true;
+    return out;
+}
+
+/// What is below a node are its neighbours by number, so that few of a tree's steps lead from one rack to another.
 void plan_trees(const std::vector<PlannedNode>& nodes, unsigned layer, LayerPlan& plan) {
     Nodes lacking;
     for (unsigned node = 0; node < nodes.size(); ++node)
@@ -92,23 +153,24 @@ void plan_trees(const std::vector<PlannedNode>& nodes, unsigned layer, LayerPlan
     rotate_by_layer(fast, layer);
     rotate_by_layer(slow, layer);
     auto members = static_cast<unsigned>(lacking.size());
-    plan.inner = inner_nodes(members - roots(plan, members), static_cast<unsigned>(fast.size()));
+    unsigned root_count = roots(plan, members);
+    plan.inner = inner_nodes(members - root_count, static_cast<unsigned>(fast.size()));
+    Nodes positions;
+    for (unsigned root = 0; root < root_count; ++root) add_from_left(plan, root, root_count, members, positions);
+    auto has_children = choose_inner(fast, plan.inner, nodes.size());
     for (unsigned stripe = 0; stripe < stripe_count; ++stripe) {
-        Nodes& order = plan.order[stripe];
-        order = fast;
-        auto first = static_cast<std::ptrdiff_t>(stripe * fast.size() / stripe_count);
-        std::rotate(order.begin(), order.begin() + first, order.end());
-        order.insert(order.end(), slow.begin(), slow.end());
+        Queue inner{with_or_without(fast, has_children[stripe], true)};
+        Queue leaves{with_or_without(fast, has_children[stripe], false)};
+        Queue last{slow};
+        plan.order[stripe].assign(members, 0);
         plan.place[stripe].assign(nodes.size(), no_place);
-        for (unsigned at = 0; at < members; ++at) plan.place[stripe][order[at]] = at;
+        for (unsigned position : positions) {
+            Queue& next = position >= fast.size() ? last : position < plan.inner ? inner : leaves;
+            unsigned node = next.take();
+            plan.order[stripe][position] = node;
+            plan.place[stripe][node] = position;
+        }
     }
-}
-
-/// The position of the parent of a position that is no root. Each inner one has two children; more leaves are third
-/// children of the last inner ones, below which there is nothing else.
-unsigned parent_position(const LayerPlan& plan, unsigned position, unsigned root_count) {
-    unsigned child = position - root_count;
-    return child < 2 * plan.inner ? child / 2 : plan.inner - 1 - (child - 2 * plan.inner);
 }
 
 bool contains(const Nodes& nodes, unsigned node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); }
@@ -183,14 +245,11 @@ std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigne
 }
 
 std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node) {
-    Nodes out;
     unsigned position = place_of(plan, stripe, node);
-    if (position == no_place || position >= plan.inner) return out;
+    if (position == no_place) return {};
     const Nodes& order = plan.order[stripe];
-    unsigned root_count = roots(plan, order.size()), most = 2 * plan.inner;
-    // The third one is that of parent_position().
-    for (unsigned child : {2 * position, 2 * position + 1, most + plan.inner - 1 - position})
-        if (root_count + child < order.size()) out.push_back(order[root_count + child]);
+    Nodes out = children_at(plan, position, roots(plan, order.size()), order.size());
+    for (unsigned& child : out) child = order[child];
     return out;
 }
 

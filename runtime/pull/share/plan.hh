@@ -7,7 +7,8 @@
 
 namespace berth::pull::share {
 
-/// A node as the tracker knows it when it plans. Nodes are named by their place in the list of nodes.
+/// A node as the tracker knows it when it plans. Nodes are named by their place in the list of nodes, in which those
+/// that are near each other in the network follow one another.
 struct PlannedNode {
     std::vector<bool> has;  ///< by layer
     bool is_slow = false;   ///< becomes a leaf, and an owner only when there is nobody else
@@ -20,7 +21,7 @@ inline constexpr unsigned stripe_count = 2;
 inline constexpr unsigned no_place = ~0U;
 
 /// The order in which the nodes stand in the two trees of one layer. The inner nodes of one tree are leaves of the
-/// other, so that each node sends about as many bytes as it receives.
+/// other, so that each node sends about as many bytes as it receives. What is below a node are its neighbours.
 struct LayerPlan {
     std::vector<unsigned> seeds;  ///< who has the layer, or one who brings it from the registry; the first is the owner
     bool from_registry = false;   ///< the owner does not have it yet

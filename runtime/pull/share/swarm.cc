@@ -107,6 +107,7 @@ void Swarm::add(Connection from, const Hello& hello, Time now) {
     Member member;
     member.connection = from;
     member.self = hello.self;
+    member.rank = hello.rank;
     members_.push_back(std::move(member));
     ++counts_[static_cast<size_t>(Stage::waiting)];
     places_[from] = place;
@@ -215,10 +216,12 @@ void Swarm::make_plan() {
     std::vector<PlannedNode> nodes;
     std::vector<uint64_t> sizes;
     for (const Layer& layer : layers_) sizes.push_back(layer.size);
-    for (unsigned place = 0; place < members_.size(); ++place) {
-        if (members_[place].stage != Stage::ready) continue;
+    for (unsigned place = 0; place < members_.size(); ++place)
+        if (members_[place].stage == Stage::ready) numbered_.push_back(place);
+    // Neighbours in Slurm's order are near each other, and so they are in the trees.
+    std::ranges::stable_sort(numbered_, {}, [&](unsigned place) { return members_[place].rank; });
+    for (unsigned place : numbered_) {
         members_[place].number = static_cast<unsigned>(nodes.size());
-        numbered_.push_back(place);
         PlannedNode node;
         for (uint8_t flags : members_[place].layers) node.has.push_back((flags & has) != 0);
         bool lacks_any = std::find(node.has.begin(), node.has.end(), false) != node.has.end();

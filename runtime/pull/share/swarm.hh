@@ -61,6 +61,7 @@ class Swarm {
     struct Member {
         Connection connection = 0;
         Peer self;
+        unsigned rank = 0;               ///< in the step
         Stage stage = Stage::waiting;
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained

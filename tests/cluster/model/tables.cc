@@ -1,10 +1,13 @@
 // Prints the tables of docs/cluster.md: `make cluster-model`. Everything in them is calculated.
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/pull/share/plan.hh"
 #include "tests/cluster/model/model.hh"
 
 using namespace berth::cluster_model;
@@ -171,31 +174,68 @@ void sizing() {
     }
 }
 
-/// What tests/cluster/laboratory.py does with --nodes, --rate (Mbit/s) and --megabytes: four layers, each half of the
-/// one before, and links whose rate counts the headers: of 1,514 bytes on Ethernet 1,448 are data. S/B is as there,
-/// without them.
-Setting of_laboratory(unsigned nodes, double rate, double megabytes) {
-    constexpr double halves = 1 + 0.5 + 0.25 + 0.125, payload = 1448.0 / 1514;
-    Setting out{.nodes = nodes, .link = rate * 1e6 / 8 * payload, .registry = rate * 1e6 / 8 * payload};
+/// A run of tests/cluster/laboratory.py with --nodes, --rate (Mbit/s), --megabytes and --mtu.
+struct Run {
+    unsigned nodes;
+    double rate, megabytes, mtu;
+};
+
+/// Four layers, each half of the one before, and links whose rate counts the headers: 14 bytes of Ethernet beside the
+/// MTU, and 52 of IP and TCP in it. S/B is as there, without them.
+Setting of_laboratory(const Run& run) {
+    constexpr double halves = 1 + 0.5 + 0.25 + 0.125;
+    double bytes_a_second = run.rate * 1e6 / 8 * (run.mtu - 52) / (run.mtu + 14);
+    Setting out{.nodes = run.nodes, .link = bytes_a_second, .registry = bytes_a_second};
     for (double weight = 1; out.layers.size() < 4; weight /= 2)
-        out.layers.push_back(static_cast<uint64_t>(megabytes * (1 << 20) * weight / halves));
+        out.layers.push_back(static_cast<uint64_t>(run.megabytes * (1 << 20) * weight / halves));
     out.piece = 64U << 10;
     return out;
 }
 
+/// How often the image goes into a rack, by the racks of the nodes: the mean of all racks, and the most.
+std::string into_racks(const std::vector<unsigned>& rack, unsigned racks) {
+    using namespace berth::pull::share;
+    std::vector<uint64_t> layers = image();
+    std::vector<PlannedNode> nodes(rack.size(), PlannedNode{std::vector<bool>(layers.size())});
+    std::vector<LayerPlan> plans = plan_layers(nodes, layers);
+    std::vector<double> bytes(racks);
+    for (size_t layer = 0; layer < layers.size(); ++layer)
+        for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
+            for (unsigned node : plans[layer].order[stripe])
+                if (rack[node] != rack[sources_of(plans[layer], stripe, node).front()])
+                    bytes[rack[node]] += static_cast<double>(layers[layer]) / stripe_count;
+    double whole = total(layers), sum = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+    char text[40];
+    std::snprintf(text, sizeof text, "%.1f / %.1f", sum / racks / whole,
+                  *std::max_element(bytes.begin(), bytes.end()) / whole);
+    return text;
+}
+
+void racks() {
+    head("How often the image goes into a rack, mean / most",
+         {"nodes", "in a rack", "numbered rack by rack", "numbered at random"});
+    for (auto [nodes, size] : {std::pair(64U, 16U), std::pair(1'000U, 40U), std::pair(10'000U, 40U)}) {
+        std::vector<unsigned> rack(nodes);
+        for (unsigned node = 0; node < nodes; ++node) rack[node] = node / size;
+        std::string in_order = into_racks(rack, nodes / size);
+        std::shuffle(rack.begin(), rack.end(), std::mt19937(1));
+        row({std::to_string(nodes), std::to_string(size), in_order, into_racks(rack, nodes / size)});
+    }
+}
+
 void laboratory() {
     head("p50 / p99 as multiples of S/B, where S/B counts no headers, for the laboratory",
-         {"nodes", "Mbit/s", "MiB", "two trees"});
-    struct Run {
-        unsigned nodes;
-        double rate, megabytes;
-    };
-    for (const Run& run : {Run{8, 50, 256}, Run{16, 20, 128}, Run{64, 5, 128}}) {
-        Setting one = of_laboratory(run.nodes, run.rate, run.megabytes);
+         {"nodes", "Mbit/s", "MiB", "MTU", "two trees"});
+    for (const Run& run : {Run{8, 50, 256, 1500}, Run{16, 20, 256, 1500}, Run{64, 5, 256, 1500}, Run{8, 50, 256, 9000},
+                           Run{16, 20, 256, 9000}, Run{64, 7, 256, 9000}}) {
+        Setting one = of_laboratory(run);
         std::vector<double> done = simulate(one).done;
         one.link = run.rate * 1e6 / 8;
-        row({std::to_string(run.nodes), std::to_string(static_cast<int>(run.rate)),
-             std::to_string(static_cast<int>(run.megabytes)), ratios(one, done)});
+        std::vector<std::string> cells;
+        for (double number : {static_cast<double>(run.nodes), run.rate, run.megabytes, run.mtu})
+            cells.push_back(std::to_string(static_cast<int>(number)));
+        cells.push_back(ratios(one, done));
+        row(cells);
     }
 }
 
@@ -205,7 +245,7 @@ int main(int count, char** words) {
     std::string only = count > 1 ? words[1] : "";
     const std::pair<const char*, void (*)()> tables[] = {
         {"shapes", shapes}, {"slow", slow_nodes}, {"disturbed", disturbances}, {"sizing", sizing},
-        {"laboratory", laboratory}};
+        {"racks", racks}, {"laboratory", laboratory}};
     for (auto [name, print] : tables)
         if (only.empty() || only == name) print();
 }
