@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 #include <queue>
+#include <random>
 #include <utility>
 
 namespace berth::pull::share {
@@ -28,12 +29,30 @@ Nodes preferred(const std::vector<PlannedNode>& nodes, Nodes among) {
     return fast.empty() ? std::move(among) : fast;
 }
 
-/// Begins with another node for each layer. Steps of the golden ratio spread any number of them evenly.
+/// So many nodes that follow one another stand in another order in each layer. More would lead more of a tree's steps
+/// from rack to rack; with fewer, those who send for a node that is lost are the same in each layer, and have too much
+/// to do. Racks mostly have a multiple of it.
+constexpr unsigned nodes_in_block = 8;
+
+bool is_same_block(unsigned one, unsigned other) { return one / nodes_in_block == other / nodes_in_block; }
+
+/// Begins with another node for each layer, the first of a block. Steps of the golden ratio spread any number of them.
 void rotate_by_layer(Nodes& nodes, unsigned layer) {
     if (nodes.empty()) return;
     double turns = layer * 0.6180339887498949;
     auto start = static_cast<size_t>((turns - static_cast<unsigned>(turns)) * static_cast<double>(nodes.size()));
+    while (start > 0 && is_same_block(nodes[start - 1], nodes[start])) --start;
     std::rotate(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(start), nodes.end());
+}
+
+/// Each block in an order by chance, which is the same for the same layer.
+void mix_blocks(Nodes& nodes, unsigned layer) {
+    std::minstd_rand random(layer + 1);
+    for (size_t first = 0, end = 0; first < nodes.size(); first = end) {
+        for (end = first + 1; end < nodes.size() && is_same_block(nodes[first], nodes[end]);) ++end;
+        for (size_t left = end - first; left > 1; --left)
+            std::swap(nodes[first + left - 1], nodes[first + random() % left]);
+    }
 }
 
 Nodes all_of(size_t count) {
@@ -152,6 +171,7 @@ void plan_trees(const std::vector<PlannedNode>& nodes, unsigned layer, LayerPlan
     Nodes slow = fast.size() == lacking.size() ? Nodes{} : by_speed(nodes, lacking, true);
     rotate_by_layer(fast, layer);
     rotate_by_layer(slow, layer);
+    mix_blocks(fast, layer);
     auto members = static_cast<unsigned>(lacking.size());
     unsigned root_count = roots(plan, members);
     plan.inner = inner_nodes(members - root_count, static_cast<unsigned>(fast.size()));

@@ -143,6 +143,7 @@ void disturbances() {
          {"nodes", "what happens", "p50 / p99", "the last node", "images from the registry", "changes of source"});
     for (unsigned nodes : {64U, 1'000U}) {
         Setting one = setting(nodes);
+        one.next = Next::ancestors;  // as the product does
         disturbed("nothing", one);
         disturbed("1% (at least 1) are lost after 2 s", with_lost(one, std::max(1U, nodes / 100), 2, false));
         disturbed("one of them is the owner of the largest layer", with_lost(one, std::max(1U, nodes / 100), 2, true));
