@@ -14,7 +14,7 @@ setup_file() {
   python3 -B "$repo/tests/registry/held.py" "${faulty##*:}" "$registry" "$held" 3>&- > "$folder/log" 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/pid"
   # shellcheck disable=SC2016
-  wait_until 10 curl -s -o /dev/null "http://$faulty/v2/"
+  wait_until 60 curl -s -o /dev/null "http://$faulty/v2/"
   root tee "$folder/policy.json" > /dev/null <<END
 {"default": [{"type": "insecureAcceptAnything"}], "transports": {"docker": {"$artifacts": [
   {"type": "sigstoreSigned", "keyPath": "$folder/key.pub", "signedIdentity": {"type": "matchRepository"}}]}}}
@@ -186,7 +186,7 @@ told() { without_progress < "$BATS_TEST_TMPDIR/out"; }
   published_layer 1 > "$gone"
   python3 -B "$repo/tests/registry/held.py" "$port" "$registry" "$gone" 3>&- > "$folder/mirror-log" 2>&1 &
   pid=$!
-  wait_until 10 curl -s -o /dev/null "http://127.0.0.1:$port/v2/"
+  wait_until 60 curl -s -o /dev/null "http://127.0.0.1:$port/v2/"
   restore_site
   share_lines=("[registry.\"$faulty\"]" "mirror = [\"127.0.0.1:$port\"]")
   early_site

@@ -339,14 +339,8 @@ restore_site() {
 start_faulty() {
   python3 -B "$repo/tests/registry/faulty.py" "${faulty##*:}" 3>&- > "$BATS_FILE_TMPDIR/faulty.log" 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/faulty.pid"
-  for _ in $(seq 50); do
-    if curl -s -o /dev/null "http://$faulty/v2/"; then
-      kill -0 "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
-      return
-    fi
-    sleep 0.1
-  done
-  return 1
+  wait_until 60 curl -s -o /dev/null "http://$faulty/v2/"
+  kill -0 "$(cat "$BATS_FILE_TMPDIR/faulty.pid")"
 }
 
 # How often it was asked for what matches: faulty_count REGEX. It writes a request's line before it answers.
@@ -374,7 +368,7 @@ start_podman() {
     "${podman[@]}" tag "$2" localhost/bare
     setsid "${podman[@]}" system service --time=0 "unix://$3" > "$1/log" 2>&1 < /dev/null &' \
     bash "$state/podman" "$registry/debian:bare" "$podman_socket" 3>&-
-  wait_until 20 root test -S "$podman_socket"
+  wait_until 60 root test -S "$podman_socket"
   root chmod 666 "$podman_socket"
 }
 

@@ -29,7 +29,7 @@ http:
 END
   docker-registry serve "$BATS_FILE_TMPDIR/registry.yml" 3>&- > "$BATS_FILE_TMPDIR/registry.log" 2>&1 &
   echo $! > "$BATS_FILE_TMPDIR/registry.pid"
-  wait_until 20 curl -s -o /dev/null "http://$private/v2/"
+  wait_until 60 curl -s -o /dev/null "http://$private/v2/"
 }
 
 teardown_file() {
