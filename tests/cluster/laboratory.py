@@ -182,7 +182,7 @@ def start_registry(link, folder):
 
 
 def blob_requests(folder, log_start):
-    """How often each blob was asked for, and the addresses of those who asked for one of at least a MiB: all layers."""
+    """How often each blob was asked for, and the addresses of those who asked for one of at least 64 KiB: a layer."""
     counts, owners = {}, set()
     log = open(folder / "registry.log")
     log.seek(log_start)
@@ -191,7 +191,7 @@ def blob_requests(folder, log_start):
         if found:
             address, digest, size = found.groups()
             counts[digest] = counts.get(digest, 0) + 1
-            if int(size) >= 2**20:
+            if int(size) >= 2**16:
                 owners.add(address)
     return counts, owners
 

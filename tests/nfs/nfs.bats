@@ -3,6 +3,7 @@
 # network namespaces of the guest with names of their own, so that the server has two clients: of one client it expects
 # that it knows what it has open itself. With version 3 and nolock neither sees the locks of the other, with version 4
 # both do. As root; pulls are an ordinary user's.
+bats_require_minimum_version 1.5.0
 
 setup_file() {
   local layouts
