@@ -200,28 +200,6 @@ unsigned place_of(const LayerPlan& plan, unsigned stripe, unsigned node) {
     return node < places.size() ? places[node] : no_place;
 }
 
-/// Whether what stands at `position` comes by way of `above`, or stands there.
-bool is_below(const LayerPlan& plan, unsigned position, unsigned above, unsigned root_count) {
-    while (position > above && position >= root_count) position = parent_position(plan, position, root_count);
-    return position == above;
-}
-
-/// Who sends the stripe to a child of a node that is gone or slow, beside that node's parent. That is the node's parent
-/// in the other tree, for one of the two children: both have what they sent to the node to spare. Not for a child that
-/// is above it. no_place when there is none.
-unsigned stand_in(const LayerPlan& plan, unsigned stripe, unsigned position, unsigned root_count) {
-    if (position < root_count) return no_place;
-    const Nodes& order = plan.order[stripe];
-    unsigned parent = parent_position(plan, position, root_count);
-    unsigned first = root_count + 2 * parent, second = first + 1;
-    if (position > second || second >= order.size()) return no_place;
-    unsigned in_other = plan.place[1 - stripe][order[parent]];
-    if (in_other < root_count) return no_place;
-    unsigned node = plan.order[1 - stripe][parent_position(plan, in_other, root_count)];
-    bool below_second = is_below(plan, plan.place[stripe][node], second, root_count);
-    return (position == second) != below_second ? node : no_place;
-}
-
 /// Spreads neighbours over a range.
 unsigned mixed(unsigned node, unsigned stripe) {
     uint64_t x = (uint64_t{node} * stripe_count + stripe + 1) * 0x9E3779B97F4A7C15U;
@@ -247,18 +225,14 @@ std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const 
     return plans;
 }
 
-std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit,
-                                 StandIn with) {
+std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit) {
     Nodes out;
     unsigned position = place_of(plan, stripe, node);
     if (position == no_place) return out;
-    const Nodes& order = plan.order[stripe];
-    unsigned root_count = roots(plan, order.size());
-    unsigned second = with == StandIn::yes ? stand_in(plan, stripe, position, root_count) : no_place;
+    unsigned root_count = roots(plan, plan.order[stripe].size());
     while (position >= root_count) {
         position = parent_position(plan, position, root_count);
-        if (out.size() + 1 < limit && order[position] != second) out.push_back(order[position]);
-        if (out.size() == 1 && second != no_place && limit > 2) out.push_back(second);
+        if (out.size() + 1 < limit) out.push_back(plan.order[stripe][position]);
     }
     add_seeds(plan, position, {}, limit, out);
     return out;

@@ -34,16 +34,10 @@ struct LayerPlan {
 /// least to bring so far, so that download, inflating and conversion are spread.
 std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const std::vector<uint64_t>& sizes);
 
-/// Whether a node's list has who stands in for its parent.
-enum class StandIn : bool { no, yes };
-
 /// From whom `node` takes the stripe: its parent in the tree; then its grandparent, up to its seed; then other seeds.
-/// With StandIn::yes the second of two children has its parent's parent in the other tree before its grandparent: when
-/// a node is gone or slow, the two that sent to it take one of its children each. None of them waits for `node` in this
-/// plan; but nodes that go to their stand-ins of their own accord can come to wait for one another. At most `limit` (2
-/// or more), of which the last is a seed. Empty for a seed, and for a node that is not in the plan.
-std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit = 4,
-                                 StandIn stand_in = StandIn::yes);
+/// So none of them waits for `node`, whoever else goes up the tree. At most `limit` (2 or more), of which the last is a
+/// seed. Empty for a seed, and for a node that is not in the plan.
+std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit = 4);
 
 /// Who has `node` as its parent in the stripe's tree.
 std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node);

@@ -105,8 +105,7 @@ std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, uns
     std::vector<unsigned> numbers, avoid, out;
     std::optional<unsigned> own = members_[place].number, owner = layers_[layer].owner;
     if (own) {
-        // Up its tree only: where two nodes are gone, their children's stand-ins can wait for one another.
-        numbers = sources_of(plan_[layer], stripe, *own, 4, StandIn::no);
+        numbers = sources_of(plan_[layer], stripe, *own);
     } else {
         for (unsigned number = 0; number < numbered_.size(); ++number)
             if (!is_source(layer, numbered_[number], place)) avoid.push_back(number);

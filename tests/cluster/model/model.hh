@@ -15,18 +15,10 @@ enum class Shape {
 
 /// What happens when a source is slow that the plan took for a fast one.
 enum class Watch {
-    none,      ///< the children stay
-    receiver,  ///< a receiver that had less than half of the median of its stripe for a second takes its next source
+    none,  ///< the children stay
     /// A node that had less than half of the median node's bytes for a second, though its sources have more than it,
-    /// loses its children. (A node that waits for a slow one has the other stripe.)
+    /// loses its children, which go to its parent. (A node that waits for a slow one has the other stripe.)
     node
-};
-
-/// Where a receiver goes first when it leaves its source.
-enum class Next {
-    planned,    ///< sources_of: those that sent to the one that is left
-    ancestors,  ///< its grandparent, and so on
-    spread      ///< sources_for_late: a node before it in the order, by its own number
 };
 
 /// Seconds, bytes, and bytes a second.
@@ -43,7 +35,6 @@ struct Setting {
     double slow_rate = 0.25;   ///< of the link, for slow nodes
     bool slow_known = true;    ///< when the plan is made
     Watch watch = Watch::node;
-    Next next = Next::planned;
     std::vector<std::pair<unsigned, double>> late = {};  ///< the last ones, unknown to the plan: when they come
     std::vector<std::pair<unsigned, double>> lost = {};  ///< nodes that are lost, and when
     double timeout = 2;        ///< after which a node is taken for lost

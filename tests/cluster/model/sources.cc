@@ -55,13 +55,8 @@ std::vector<unsigned> Swarm::sources(unsigned number) const {
         if (!contains(out, owner)) out.push_back(owner);
         return out;
     }
-    const share::LayerPlan& plan = plan_[layer_of(number)];
-    std::vector<unsigned> out = share::sources_of(plan, stripe_of(number), node);
-    while (setting_.next == Next::ancestors && node != plan.seeds.front() && !out.empty()) {
-        if (node == node_of(number)) out.clear();
-        node = share::sources_of(plan, stripe_of(number), node, 2).front();
-        out.push_back(node);
-    }
+    constexpr unsigned all = ~0U;
+    std::vector<unsigned> out = share::sources_of(plan_[layer_of(number)], stripe_of(number), node, all);
     if (!contains(out, owner)) out.push_back(owner);
     return out;
 }
@@ -79,8 +74,7 @@ bool Swarm::move(unsigned number) {
     bool is_planned = node_of(number) < setting_.nodes - setting_.late.size();
     if (flow.source != nobody) flow.tried.push_back(flow.source);
     std::vector<unsigned> all = sources(number), late = late_sources(number);
-    bool late_first = is_first ? !is_planned : setting_.next == Next::spread;
-    all.insert(late_first ? all.begin() : all.end(), late.begin(), late.end());
+    all.insert(is_first && !is_planned ? all.begin() : all.end(), late.begin(), late.end());
     for (unsigned source : all) {
         const Node& node = nodes_[source];
         bool can_serve = !node.is_lost && node.is_here && (!node.is_left || source == owner_[layer_of(number)]);
@@ -137,7 +131,6 @@ void Swarm::replace_owner(unsigned layer) {
 }
 
 void Swarm::look() {
-    if (setting_.watch == Watch::receiver) look_at_receivers();
     if (setting_.watch == Watch::node) look_at_nodes();
     bool is_still = std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.got == node.before; });
     quiet_ = is_still ? quiet_ + 1 : 0;
@@ -145,22 +138,6 @@ void Swarm::look() {
     for (Flow& flow : flows_) flow.before = flow.got;
     for (Node& node : nodes_) node.before = node.got;
     at(now_ + 1, What::look, 0);
-}
-
-void Swarm::look_at_receivers() {
-    for (unsigned first = 0; first < flows_.size(); first += registry_ + 1) {
-        std::vector<double> rates;
-        std::vector<unsigned> waiting;
-        for (unsigned number = first; number < first + registry_; ++number) {
-            const Flow& flow = flows_[number];
-            if (flow.got == flow.total || flow.source == registry_ || flow.since > now_ - 1) continue;
-            rates.push_back(flow.got - flow.before);
-            waiting.push_back(number);
-        }
-        double limit = median(rates) / 2;
-        for (size_t i = 0; i < waiting.size(); ++i)
-            if (rates[i] < limit) move(waiting[i]);
-    }
 }
 
 /// Whether a source has more than the node has, and more than can be on its way: else the node waits for others.

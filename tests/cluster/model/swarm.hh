@@ -90,7 +90,6 @@ class Swarm {
     void lose(unsigned node);
     void replace_owner(unsigned layer);
     void look();
-    void look_at_receivers();
     void look_at_nodes();
     bool lags(unsigned node) const;
 

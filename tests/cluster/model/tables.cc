@@ -77,11 +77,10 @@ void shapes() {
     }
 }
 
-Setting with_slow(Setting one, bool known, Watch watch, Next next) {
+Setting with_slow(Setting one, bool known, Watch watch) {
     one.slow = random_slow(one.nodes, 0.01, 1);
     one.slow_known = known;
     one.watch = watch;
-    one.next = next;
     return one;
 }
 
@@ -92,18 +91,15 @@ std::string with_tail(const Setting& one, const std::vector<double>& done) {
 
 void slow_nodes() {
     head("p50 / p90 / p98 / p99 with 1% of the nodes (at least one) at a quarter of the rate",
-         {"nodes", "two trees: known when planned", "found, by node: planned", "ancestors", "spread",
-          "found, by receiver: planned", "ancestors", "spread", "not found", "chain", "sbcast's tree"});
+         {"nodes", "known when planned", "found after a second", "never found", "chain", "sbcast's tree"});
     for (unsigned nodes : sizes) {
         Setting trees = setting(nodes);
-        Setting chain = with_slow(setting(nodes, Shape::chain), false, Watch::none, Next::ancestors);
+        Setting chain = with_slow(setting(nodes, Shape::chain), false, Watch::none);
         std::vector<std::string> cells = {std::to_string(nodes)};
         auto add = [&](const Setting& one) { cells.push_back(with_tail(one, simulate(one).done)); };
-        add(with_slow(trees, true, Watch::none, Next::planned));
-        for (Watch watch : {Watch::node, Watch::receiver})
-            for (Next next : {Next::planned, Next::ancestors, Next::spread})
-                add(with_slow(trees, false, watch, next));
-        add(with_slow(trees, false, Watch::none, Next::planned));
+        add(with_slow(trees, true, Watch::none));
+        add(with_slow(trees, false, Watch::node));
+        add(with_slow(trees, false, Watch::none));
         add(chain);
         cells.push_back(with_tail(trees, sbcast(chain)));
         row(cells);
@@ -143,7 +139,6 @@ void disturbances() {
          {"nodes", "what happens", "p50 / p99", "the last node", "images from the registry", "changes of source"});
     for (unsigned nodes : {64U, 1'000U}) {
         Setting one = setting(nodes);
-        one.next = Next::ancestors;  // as the product does
         disturbed("nothing", one);
         disturbed("1% (at least 1) are lost after 2 s", with_lost(one, std::max(1U, nodes / 100), 2, false));
         disturbed("one of them is the owner of the largest layer", with_lost(one, std::max(1U, nodes / 100), 2, true));
