@@ -21,23 +21,21 @@ import os
 import random
 import re
 import secrets
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "registry"))
+from namespaces import BRIDGE, Link, busy, in_namespaces, make_bridge, make_rack, run  # noqa: E402
 from oci_layout import Layout, file as tar_file, tar  # noqa: E402
 
 USER = 2100
 REGISTRY = "10.77.0.2"
-BRIDGE = "10.77.255.254"  # without a limit
 
 
 def arguments():
@@ -55,6 +53,8 @@ def arguments():
     parser.add_argument("--early", action="store_true", help="starts come before the image")
     parser.add_argument("--part", type=float, default=0.06, help="of the image that a start reads, with --early")
     parser.add_argument("--slow", type=int, default=0, help="nodes with a quarter of the rate")
+    parser.add_argument("--slow-owners", action="store_true", help="they come first, and so would bring layers")
+    parser.add_argument("--slow-known", action="store_true", help="their links say how slow they are")
     parser.add_argument("--kill", type=int, default=0, help="nodes that are killed while they pull")
     parser.add_argument("--owners", type=int, default=0, help="of those killed, who are to be bringing a layer then")
     parser.add_argument("--late", type=int, default=0, help="nodes that come two seconds later")
@@ -67,86 +67,6 @@ def arguments():
     parser.add_argument("--trace", action="store_true", help="how busy the links were in each second")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, **options)
-
-
-def queue_bytes(rate):
-    """Twenty milliseconds, but room for two hundred packets: less, and many connections lose them all the time. In
-    bytes: what the kernel hands down has as many as thirty packets, and a queue of those takes seconds."""
-    return max(200 * 1500, int(rate * 1e6 / 8 / 50))
-
-
-def bound(device, rate):
-    """To `rate` Mbit/s, what leaves by the device."""
-    run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{rate}mbit", "burst",
-        max(65536, int(rate * 1e6 / 8 / 50)), "limit", queue_bytes(rate))
-
-
-class Link:
-    """A network namespace on the bridge, whose link has a rate in each direction."""
-
-    def __init__(self, name, number, rate, mtu=1500, bridge="lab"):
-        self.name = name
-        self.address = f"10.77.{number // 250}.{number % 250 + 2}"
-        run("ip", "netns", "add", name)
-        self.mac = f"02:00:00:00:{number // 256:02x}:{number % 256:02x}"
-        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "mtu", mtu,
-            "netns", name)
-        run("ip", "link", "set", f"v{number}", "mtu", mtu, "master", bridge, "up")
-        for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/16", "dev", "eth0"],
-                      ["link", "set", "eth0", "up"]):
-            run("ip", "-n", name, *words)
-        # The kernel's own default. BBR, which some machines have, pauses each connection every ten seconds.
-        run("ip", "-n", name, "route", "replace", "10.77.0.0/16", "dev", "eth0", "src", self.address, "congctl",
-            "cubic")
-        self.shape(number, rate)
-
-    def shape(self, number, rate):
-        """The switch's port is a queue. A node's acknowledgements do not wait behind what it sends, as on hosts with
-        fq_codel, which is not in every kernel."""
-        bound(f"v{number}", rate)
-        tc = ["tc", "-n", self.name]
-        run(*tc, "qdisc", "add", "dev", "eth0", "root", "handle", "1:", "htb", "default", "20")
-        run(*tc, "class", "add", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb", "rate", f"{rate}mbit",
-            "quantum", 3000)
-        for number, share, order in ((10, 0.1, 0), (20, 0.9, 1)):
-            run(*tc, "class", "add", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate",
-                f"{rate * share}mbit", "ceil", f"{rate}mbit", "prio", order, "quantum", 3000)
-            run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "bfifo", "limit", queue_bytes(rate))
-        run("ip", "netns", "exec", self.name, "nft", "add table inet acks; add chain inet acks out { type filter hook "
-            "postrouting priority 0; policy accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
-
-    def meet(self, others):
-        """Neighbours for good: the kernel keeps a thousand of those that it asked for, in all namespaces together."""
-        lines = [f"neigh replace {other.address} lladdr {other.mac} nud permanent dev eth0\n" for other in others]
-        run("ip", "-n", self.name, "-batch", "-", input="".join(lines).encode())
-
-    def start(self, words, **options):
-        return subprocess.Popen(["ip", "netns", "exec", self.name, *[str(word) for word in words]], **options)
-
-
-def make_bridge():
-    run("mount", "-t", "tmpfs", "tmpfs", "/run")
-    run("ip", "link", "set", "lo", "up")
-    run("ip", "link", "add", "lab", "type", "bridge")
-    run("ip", "address", "add", f"{BRIDGE}/16", "dev", "lab")
-    run("ip", "link", "set", "lab", "up")
-
-
-def make_rack(number, mtu, uplink):
-    """A switch below the first one; its name."""
-    name = f"rack{number}"
-    run("ip", "link", "add", name, "type", "bridge")
-    run("ip", "link", "set", name, "mtu", mtu, "up")
-    run("ip", "link", "add", f"up{number}", "mtu", mtu, "type", "veth", "peer", "name", f"down{number}", "mtu", mtu)
-    run("ip", "link", "set", f"up{number}", "master", name, "up")
-    run("ip", "link", "set", f"down{number}", "master", "lab", "up")
-    for end in [f"up{number}", f"down{number}"] if uplink else []:
-        bound(end, uplink)
-    return name
 
 
 def make_image(folder, megabytes, layers, seed):
@@ -303,11 +223,6 @@ class Node:
         return self.process.returncode is not None and not reads
 
 
-def busy():
-    fields = [int(word) for word in open("/proc/stat").readline().split()[1:]]
-    return sum(fields) - fields[3] - fields[4], sum(fields)
-
-
 class Trace:
     """Bytes on the links, once a second."""
 
@@ -384,14 +299,17 @@ def inside(options):
         options.site, options.profile, stored = publish(options, folder, digest)
     time.sleep(1)
     log_start = (folder / "registry.log").stat().st_size
-    # Not the first ones to come, which bring layers.
-    slow = set(range(options.nodes - options.slow, options.nodes))
+    slow = set(range(options.slow) if options.slow_owners else range(options.nodes - options.slow, options.nodes))
+    says = folder / "speed"
+    says.write_text("2500\n")
+    is_known = lambda number: options.slow_known and number in slow  # noqa: E731
     racks = [make_rack(number, options.mtu, options.uplink) for number in range(options.racks)] or ["lab"]
     nodes = []
     for number in range(options.nodes):
         rate = options.rate / (4 if number in slow else 1)
         rack = racks[number * len(racks) // options.nodes]
-        nodes.append(Node(number, Link(f"n{number}", number + 1, rate, options.mtu, rack), folder))
+        link = Link(f"n{number}", number + 1, rate, options.mtu, rack, says if is_known(number) else None)
+        nodes.append(Node(number, link, folder))
     links = [registry_link] + [node.link for node in nodes]
     for link in links:
         link.meet(links)
@@ -492,23 +410,6 @@ def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
     if failed or damaged or asked_too_often:
         return 1
     return 2 if cpu_share > 0.7 else 0
-
-
-def in_namespaces(script, work):
-    """Runs `script` again with --inside FOLDER, an empty tmpfs, in namespaces of its own; there it calls `work`."""
-    if "--inside" in sys.argv:
-        raise SystemExit(work())
-    folder = tempfile.mkdtemp(prefix="berth-laboratory-")
-    os.chmod(folder, 0o755)
-    try:
-        run("mount", "-t", "tmpfs", "-o", "mode=755,size=90%", "tmpfs", folder)
-        command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-                   # The first process of the namespace is not to be the parent of any other.
-                   "sh", "-c", '"$@"; exit $?', "sh", sys.executable, script, "--inside", folder, *sys.argv[1:]]
-        raise SystemExit(subprocess.run(command, check=False).returncode)
-    finally:
-        subprocess.run(["umount", "-l", folder], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from laboratory import BRIDGE, Link, busy, in_namespaces, make_bridge, run
+from namespaces import BRIDGE, Link, busy, in_namespaces, make_bridge, run
 
 # The distribution's: libtorrent is in no other.
 PYTHON = "/usr/bin/python3"
