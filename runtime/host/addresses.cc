@@ -49,6 +49,16 @@ std::vector<LocalAddress> local_addresses() {
     return out;
 }
 
+uint64_t link_speed(const std::string& address, const std::string& classes) {
+    for (const LocalAddress& one : local_addresses()) {
+        if (one.address != address) continue;
+        int64_t out = 0;  // -1: not known
+        std::ifstream(classes + "/" + one.interface + "/speed") >> out;
+        return out > 0 ? static_cast<uint64_t>(out) : 0;
+    }
+    return 0;
+}
+
 std::vector<std::string> addresses_of_this_machine() {
     std::vector<std::string> out;
     for (const LocalAddress& one : local_addresses()) out.push_back(one.address);

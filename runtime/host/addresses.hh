@@ -1,5 +1,6 @@
 // The addresses of this machine.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,11 @@ struct LocalAddress {
 
 /// As addresses_of_this_machine(), with the interfaces.
 std::vector<LocalAddress> local_addresses();
+
+/// Mbit/s of the link of the interface that has `address`, as its driver tells; 0 where it is not known, as of most
+/// virtual ones and of one that is down. `classes` is sysfs's folder of interfaces; Documentation/ABI/testing/
+/// sysfs-class-net in the kernel's source describes `speed` there. Throws SysError.
+uint64_t link_speed(const std::string& address, const std::string& classes = "/sys/class/net");
 
 /// Of all interfaces that are up, as texts without a zone, in the kernel's order; link-local ones are left out, since
 /// they mean something on one link alone. Throws SysError.

@@ -16,7 +16,7 @@ const std::string key = "sha256//" + oci::encode_base64(std::string(32, 'k'));
 const Peer n1{"n1", "192.0.2.1", 4000, key}, n2{"n2", "2001:db8::2", 65535, key};
 
 std::vector<FromNode> from_nodes() {
-    return {Hello{n1, 7, one, release},
+    return {Hello{n1, 7, one, release, 25'000},
             Hello{n2, 0, two, 99},
             Documents{},
             Documents{{{one, "application/vnd.oci.image.index.v1+json", "{}\n"}, {two, "", std::string("\0\xff", 2)}}},
@@ -58,9 +58,9 @@ std::vector<ToNode> to_nodes() {
 
 /// Lines of nodes that say nothing that this release takes.
 std::vector<std::string> bad_lines() {
-    std::string hello = words_of(FromNode(Hello{n1, 7, one, 1}));
+    std::string hello = words_of(FromNode(Hello{n1, 7, one, release}));
     return {"", " ", "hello", "nonsense", hello + " ", hello + " more", " " + hello, cat("hello  ", hello.substr(6)),
-            cat("hello n1 192.0.2.1 65536 ", key, " 0 ", one, " 1"),
+            hello.substr(0, hello.rfind(' ')), cat("hello n1 192.0.2.1 65536 ", key, " 0 ", one, " 1"),
             cat("hello n1 192.0.2.1 080 ", key, " 0 ", one, " 1"),
             cat("hello n/1 192.0.2.1 80 ", key, " 0 ", one, " 1"),
             cat("hello n1 192.0.2.1 80 sha256//AAAA 0 ", one, " 1"),
@@ -74,6 +74,17 @@ std::vector<std::string> bad_lines() {
 }
 
 }  // namespace
+
+TEST_CASE("share: of another release's first message, its release is read, whatever follows", "[share]") {
+    for (const char* rest : {" 2", " 99", " 99 1 2 more"}) {
+        auto message = read_from_node(cat("hello n1 192.0.2.1 80 ", key, " 3 ", one, rest));
+        REQUIRE(message);
+        const auto* hello = std::get_if<Hello>(&*message);
+        REQUIRE(hello != nullptr);
+        CHECK(hello->release != release);
+        CHECK(hello->rank == 3);
+    }
+}
 
 TEST_CASE("share: every message is what was written", "[share]") {
     for (const FromNode& message : from_nodes()) {

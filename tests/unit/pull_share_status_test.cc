@@ -185,3 +185,21 @@ TEST_CASE("tracker: each node learns how far all are, and one of those that stil
     CHECK(scene.all<StepStatus>(2).back().is_told_here);
     CHECK(scene.all<StepStatus>(2).back().ready == 2);
 }
+
+TEST_CASE("tracker: a node whose link is under half of the usual brings no layer, and nobody takes from it",
+          "[share]") {
+    auto of = [](const std::vector<uint64_t>& links) {
+        Scene scene(6);
+        for (unsigned node = 1; node <= 6; ++node) scene.hello(node, image_a, links[node - 1]);
+        scene.documents(1);
+        for (unsigned node = 1; node <= 6; ++node) scene.have(node, "0000");
+        REQUIRE(scene.count<Plan>(1) == 1);
+        return scene.serving(4, 6);
+    };
+    CHECK(of({10'000, 25'000, 25'000, 25'000, 25'000, 25'000}) == Nodes{2, 3, 4, 5, 6});
+    CHECK(of({25'000, 25'000, 10'000, 25'000, 0, 0}) == Nodes{1, 2, 4, 5, 6});
+    // Half of it is not slow; and what is not known is not.
+    CHECK(of({10'000, 20'000, 20'000, 20'000, 20'000, 20'000}) == Nodes{1, 2, 3, 4, 5, 6});
+    CHECK(of({0, 25'000, 25'000, 25'000, 25'000, 25'000}) == Nodes{1, 2, 3, 4, 5, 6});
+    CHECK(of({0, 0, 0, 0, 0, 0}) == Nodes{1, 2, 3, 4, 5, 6});
+}

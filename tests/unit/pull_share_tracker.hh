@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ class Scene {
     explicit Scene(unsigned nodes) : tracker(nodes) {}
 
     void say(unsigned node, const FromNode& message) { take(tracker.take(node, message, now)); }
-    void hello(unsigned node, const Digest& image = image_a) {
-        say(node, Hello{{cat("n", node), cat("192.0.2.", node % 250), 4000, key_of(node)}, node - 1, image, release});
+    void hello(unsigned node, const Digest& image = image_a, uint64_t link = 0) {
+        Peer self{cat("n", node), cat("192.0.2.", node % 250), 4000, key_of(node)};
+        say(node, Hello{self, node - 1, image, release, link});
     }
     void documents(unsigned node) { say(node, Documents{{{image_a, "application/json", "{}"}}}); }
     void have(unsigned node, const std::string& flags) {
@@ -85,6 +87,17 @@ class Scene {
         for (unsigned node = 1; node <= nodes; ++node)
             if (role(node, layer) == "own") out.push_back(node);
         return out;
+    }
+    /// Who owns one of the layers, or is the first source of somebody, among nodes 1 to `nodes`.
+    std::vector<unsigned> serving(unsigned layers, unsigned nodes) {
+        std::set<unsigned> out;
+        for (unsigned node = 1; node <= nodes; ++node)
+            for (unsigned layer = 0; layer < layers; ++layer)
+                for (unsigned stripe = 0; stripe < stripe_count; ++stripe) {
+                    std::string first = role(node, layer, stripe).substr(0, 3);
+                    out.insert(first == "own" ? node : static_cast<unsigned>(std::stoul(first.substr(1))));
+                }
+        return {out.begin(), out.end()};
     }
 
     Tracker tracker;

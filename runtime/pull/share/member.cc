@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/addresses.hh"
 #include "runtime/pull/share/identity.hh"
 #include "runtime/pull/share/serve.hh"
 #include "runtime/pull/share/tracker_client.hh"
@@ -112,7 +113,7 @@ Member::Impl::Impl(MemberSettings its)
         .rate = settings.rate});
     std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
     tracker.send(Hello{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
-                       settings.image, release});
+                       settings.image, release, link_speed(address)});
     listener = std::thread([this] { listen(); });
     seeder = std::thread([this] { serve_stored(); });
 }

@@ -48,7 +48,7 @@ std::string role_words(const LayerRole& role) {
 
 struct Writer {
     std::string operator()(const Hello& it) const {
-        return cat("hello ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release);
+        return cat("hello ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release, ' ', it.link);
     }
     std::string operator()(const Documents& it) const {
         std::string out = cat("documents ", it.documents.size());
@@ -166,6 +166,8 @@ class Words {
         need(hash && hash->size() == 32 && cat(key_start, oci::encode_base64(*hash)) == out);
         return out;
     }
+    /// Whatever follows.
+    void skip() { ended_ = true; }
     /// Nothing may follow.
     void end() const { need(ended_); }
 
@@ -215,13 +217,19 @@ LayerRole read_role(Words& words, size_t peers) {
     return out;
 }
 
-/// Hello and Enter.
-template <typename Message>
-Message read_greeting(Words& words) {
+Enter read_enter(Words& words) {
     Peer self = read_peer(words);
     unsigned rank = words.place(UINT32_MAX);
     Digest image = words.digest();
     return {self, rank, image, words.number()};
+}
+
+Hello read_hello(Words& words) {
+    Enter start = read_enter(words);
+    // What follows in another release is for that one to know.
+    if (start.release == release) return {start.self, start.rank, start.image, start.release, words.number()};
+    words.skip();
+    return {start.self, start.rank, start.image, start.release};
 }
 
 Roster read_roster(Words& words) {
@@ -321,8 +329,8 @@ Message read_about_layer(Words& words) {
 }
 
 FromNode from_node(std::string_view kind, Words& words) {
-    if (kind == "hello") return read_greeting<Hello>(words);
-    if (kind == "enter") return read_greeting<Enter>(words);
+    if (kind == "hello") return read_hello(words);
+    if (kind == "enter") return read_enter(words);
     if (kind == "documents") return read_documents(words);
     if (kind == "have") return read_have(words);
     if (kind == "sealed") return read_sealed(words);

@@ -40,6 +40,7 @@ struct Hello {
     unsigned rank = 0;      ///< of the node in the step, from 0
     Digest image;           ///< what the step's tag means: of a manifest or an image index
     uint64_t release = 0;   ///< of the form of these messages
+    uint64_t link = 0;      ///< Mbit/s of its way to the others; 0: not known
 };
 /// After Fetch: from what `image` names down to the config.
 struct Documents {
@@ -158,7 +159,7 @@ struct Gone {
 using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End, Roster, Proved, Gone>;
 
 /// Form of the messages: nodes with another one pull alone.
-inline constexpr uint64_t release = 2;
+inline constexpr uint64_t release = 3;
 /// Form of what is sent about an image that has started, and which node is asked for what (PieceOwners).
 inline constexpr uint64_t pieces_release = 3;
 

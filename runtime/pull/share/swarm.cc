@@ -108,6 +108,7 @@ void Swarm::add(Connection from, const Hello& hello, Time now) {
     member.connection = from;
     member.self = hello.self;
     member.rank = hello.rank;
+    member.link = hello.link;
     members_.push_back(std::move(member));
     ++counts_[static_cast<size_t>(Stage::waiting)];
     places_[from] = place;
@@ -211,6 +212,16 @@ bool Swarm::is_time_to_plan(Time now, unsigned missing) const {
     return missing == 0 || now - last_arrival_ >= (ready == 1 ? patience_.alone : patience_.quiet);
 }
 
+/// The median of the links that are known, in Mbit/s; 0 when none is.
+uint64_t Swarm::usual_link() const {
+    std::vector<uint64_t> links;
+    for (unsigned place : numbered_)
+        if (members_[place].link > 0) links.push_back(members_[place].link);
+    if (links.empty()) return 0;
+    std::ranges::sort(links);
+    return links[links.size() / 2];
+}
+
 void Swarm::make_plan() {
     is_planned_ = true;
     std::vector<PlannedNode> nodes;
@@ -220,9 +231,11 @@ void Swarm::make_plan() {
         if (members_[place].stage == Stage::ready) numbered_.push_back(place);
     // Neighbours in Slurm's order are near each other, and so they are in the trees.
     std::ranges::stable_sort(numbered_, {}, [&](unsigned place) { return members_[place].rank; });
+    uint64_t link = usual_link();
     for (unsigned place : numbered_) {
         members_[place].number = static_cast<unsigned>(nodes.size());
         PlannedNode node;
+        node.is_slow = members_[place].link > 0 && members_[place].link < link / 2;
         for (uint8_t flags : members_[place].layers) node.has.push_back((flags & has) != 0);
         bool lacks_any = std::find(node.has.begin(), node.has.end(), false) != node.has.end();
         // Those that only serve come last, so that their plan says for whom.

@@ -62,6 +62,7 @@ class Swarm {
         Connection connection = 0;
         Peer self;
         unsigned rank = 0;               ///< in the step
+        uint64_t link = 0;               ///< Mbit/s; 0: not known
         Stage stage = Stage::waiting;
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained
@@ -104,6 +105,7 @@ class Swarm {
     void documents_failed(unsigned place, const std::string& reason);
     void take_have(unsigned place, const Have& have, Time now);
     bool is_time_to_plan(Time now, unsigned missing) const;
+    uint64_t usual_link() const;
     void make_plan();
 
     // The plan.
