@@ -75,15 +75,16 @@ std::vector<std::string> bad_lines() {
 
 }  // namespace
 
-TEST_CASE("share: of another release's first message, its release is read, whatever follows", "[share]") {
-    for (const char* rest : {" 2", " 99", " 99 1 2 more"}) {
-        auto message = read_from_node(cat("hello n1 192.0.2.1 80 ", key, " 3 ", one, rest));
-        REQUIRE(message);
-        const auto* hello = std::get_if<Hello>(&*message);
-        REQUIRE(hello != nullptr);
-        CHECK(hello->release != release);
-        CHECK(hello->rank == 3);
-    }
+TEST_CASE("share: the first message of the release before this one says so, without a link", "[share]") {
+    std::string words = cat("hello n1 192.0.2.1 80 ", key, " 3 ", one, " 2");
+    auto message = read_from_node(words);
+    REQUIRE(message);
+    const auto* hello = std::get_if<Hello>(&*message);
+    REQUIRE(hello != nullptr);
+    CHECK(hello->release == 2);
+    CHECK(hello->link == 0);
+    CHECK(words_of(*message) == words);
+    CHECK_FALSE(read_from_node(words + " 25000"));
 }
 
 TEST_CASE("share: every message is what was written", "[share]") {

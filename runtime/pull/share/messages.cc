@@ -48,7 +48,8 @@ std::string role_words(const LayerRole& role) {
 
 struct Writer {
     std::string operator()(const Hello& it) const {
-        return cat("hello ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release, ' ', it.link);
+        std::string out = cat("hello ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release);
+        return it.release == release ? cat(out, ' ', it.link) : out;
     }
     std::string operator()(const Documents& it) const {
         std::string out = cat("documents ", it.documents.size());
@@ -166,8 +167,6 @@ class Words {
         need(hash && hash->size() == 32 && cat(key_start, oci::encode_base64(*hash)) == out);
         return out;
     }
-    /// Whatever follows.
-    void skip() { ended_ = true; }
     /// Nothing may follow.
     void end() const { need(ended_); }
 
@@ -226,10 +225,9 @@ Enter read_enter(Words& words) {
 
 Hello read_hello(Words& words) {
     Enter start = read_enter(words);
-    // What follows in another release is for that one to know.
-    if (start.release == release) return {start.self, start.rank, start.image, start.release, words.number()};
-    words.skip();
-    return {start.self, start.rank, start.image, start.release};
+    // The release before this one had no link, and is told that it is another one.
+    uint64_t link = start.release == release ? words.number() : 0;
+    return {start.self, start.rank, start.image, start.release, link};
 }
 
 Roster read_roster(Words& words) {
