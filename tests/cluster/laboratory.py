@@ -2,8 +2,8 @@
 """A cluster in network namespaces: N nodes with a link of their own each, a registry behind one as well, and a real
 berth-pull on each node that shares what it pulls with the others.
 
-    laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N] [--owners N]
-                  [--slow N] [--json]
+    laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N [--owners N]]
+                  [--slow N [--slow-owners] [--slow-known]] [--json]
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
@@ -56,7 +56,7 @@ def arguments():
     parser.add_argument("--slow-owners", action="store_true", help="they come first, and so would bring layers")
     parser.add_argument("--slow-known", action="store_true", help="their links say how slow they are")
     parser.add_argument("--kill", type=int, default=0, help="nodes that are killed while they pull")
-    parser.add_argument("--owners", type=int, default=0, help="of those killed, who are to be bringing a layer then")
+    parser.add_argument("--owners", type=int, default=0, help="so many of those killed bring a layer just then")
     parser.add_argument("--late", type=int, default=0, help="nodes that come two seconds later")
     parser.add_argument("--closed", type=int, default=0, help="nodes whose ports nobody reaches")
     parser.add_argument("--seed", type=int, default=1)
@@ -302,13 +302,13 @@ def inside(options):
     slow = set(range(options.slow) if options.slow_owners else range(options.nodes - options.slow, options.nodes))
     says = folder / "speed"
     says.write_text("2500\n")
-    is_known = lambda number: options.slow_known and number in slow  # noqa: E731
+    known = slow if options.slow_known else set()
     racks = [make_rack(number, options.mtu, options.uplink) for number in range(options.racks)] or ["lab"]
     nodes = []
     for number in range(options.nodes):
         rate = options.rate / (4 if number in slow else 1)
         rack = racks[number * len(racks) // options.nodes]
-        link = Link(f"n{number}", number + 1, rate, options.mtu, rack, says if is_known(number) else None)
+        link = Link(f"n{number}", number + 1, rate, options.mtu, rack, says if number in known else None)
         nodes.append(Node(number, link, folder))
     links = [registry_link] + [node.link for node in nodes]
     for link in links:
@@ -402,7 +402,7 @@ def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
         print(f"== node {node.number}, {node.seconds} s\n{node.text}")
     for node in failed:
         print(f"node {node.number}: exit code {node.process.returncode}: {node.text[-600:]}", file=sys.stderr)
-    # With --early each node asks for parts; who brings a layer behind closed ports is lost to the others.
+    # With --early each node asks for parts; a node behind closed ports brings a layer for itself alone.
     once = not (options.alone or options.early or options.closed)
     asked_too_often = once and result["most_requests_a_blob"] > 1 + owners_killed
     if asked_too_often:

@@ -93,6 +93,7 @@ def make_rack(number, mtu, uplink):
 
 
 def busy():
+    """Ticks of all processors since the start: those in which they worked, and all."""
     fields = [int(word) for word in open("/proc/stat").readline().split()[1:]]
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
