@@ -3,7 +3,7 @@
 berth-pull on each node that shares what it pulls with the others.
 
     laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N [--owners N]]
-                  [--slow N [--slow-owners] [--slow-known]] [--json]
+                  [--slow N [--slow-owners] [--slow-known]] [--loss PERCENT] [--partition SECONDS] [--json]
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
@@ -59,6 +59,9 @@ def arguments():
     parser.add_argument("--owners", type=int, default=0, help="so many of those killed bring a layer just then")
     parser.add_argument("--late", type=int, default=0, help="nodes that come two seconds later")
     parser.add_argument("--closed", type=int, default=0, help="nodes whose ports nobody reaches")
+    parser.add_argument("--loss", type=float, default=0, help="percent of the packets that each node loses")
+    parser.add_argument("--partition", type=float, default=0,
+                        help="seconds for which the two halves of the nodes do not reach each other")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true", help="what the nodes said and the registry was asked for, too")
@@ -105,18 +108,16 @@ def start_registry(link, folder):
 
 
 def blob_requests(folder, log_start):
-    """How often each blob was asked for, and the addresses of those who asked for one of at least 64 KiB: a layer."""
-    counts, owners = {}, set()
+    """Who asked for each blob, as (address, when, bytes), in order. The registry writes a line when it has answered."""
+    requests = {}
     log = open(folder / "registry.log")
     log.seek(log_start)
     for line in log:
-        found = re.match(r'(\S+) .*"GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] (\d+) ', line)
+        found = re.match(r'(\S+) .*\[(.*?)\] "GET /v2/\S*/blobs/(sha256:[0-9a-f]{64}) HTTP/1.1" 20[06] (\d+) ', line)
         if found:
-            address, digest, size = found.groups()
-            counts[digest] = counts.get(digest, 0) + 1
-            if int(size) >= 2**16:
-                owners.add(address)
-    return counts, owners
+            address, when, digest, size = found.groups()
+            requests.setdefault(digest, []).append((address, when, int(size)))
+    return requests
 
 
 def publish(options, folder, digest):
@@ -313,9 +314,11 @@ def inside(options):
     links = [registry_link] + [node.link for node in nodes]
     for link in links:
         link.meet(links)
+        link.lose(options.loss)
+    halves = [{node.link for node in nodes if node.number % 2 == side} for side in (0, 1)]
     for node in random.sample(nodes, options.closed):
-        run("ip", "netns", "exec", node.link.name, "nft", "add table inet lab; add chain inet lab in { type filter "
-            "hook input priority 0; policy accept; }; add rule inet lab in ct state new tcp dport 1024-65535 drop")
+        node.link.nft("add table inet lab; add chain inet lab in { type filter hook input priority 0; policy accept; "
+                      "}; add rule inet lab in ct state new tcp dport 1024-65535 drop")
     tracker = None if options.alone else Tracker(options.build, options.nodes)
     image = f"{REGISTRY}:5000/lab@{digest}"
     before = busy()
@@ -327,6 +330,7 @@ def inside(options):
     ideal = stored / (options.rate * 1e6 / 8)
     trace = Trace(nodes)
     owners_to_kill = options.owners
+    part_at = [0.2 * ideal, 0.2 * ideal + options.partition] if options.partition else []
     kill_at = sorted(random.uniform(0.05, 1.0) * ideal for _ in range(options.kill))
     done, until_ready = [], None
     limit = 60 + 20 * ideal * (options.nodes if options.alone else 1)
@@ -336,6 +340,11 @@ def inside(options):
             for number in sorted(late):
                 nodes[number].start(options, image, tracker)
             late = set()
+        while part_at and now > part_at[0]:
+            part_at.pop(0)
+            for side in (0, 1):
+                for link in halves[side]:
+                    link.part_from(halves[1 - side] if part_at else [])
         while kill_at and now > kill_at[0]:
             kill_at.pop(0)
             alive = [node for node in nodes if node.process and node.process.returncode is None and not node.killed]
@@ -358,13 +367,28 @@ def inside(options):
     if tracker:
         tracker.process.kill()
     curl = curl_cpu(registry_link, nodes[-1].link, folder) if options.curl else None
-    result = report(options, nodes, stored, ideal, *blob_requests(folder, log_start), used / all_time, curl)
+    result = report(options, nodes, stored, ideal, blob_requests(folder, log_start), used / all_time, curl)
     registry.kill()
     return result
 
 
-def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
+def show_requests(options, nodes, requests):
+    blobs = Path(options.inside) / "registry/docker/registry/v2/blobs/sha256"
+    by_address = {node.link.address: node for node in nodes}
+    for digest, those in sorted(requests.items(), key=lambda it: -len(it[1])):
+        size = (blobs / digest[7:9] / digest[7:] / "data").stat().st_size
+        print(f"== {len(those)} requests for {digest[:19]}, {size} bytes")
+        for address, when, sent in those:
+            node = by_address.get(address)
+            print(f"   node {node.number if node else address}{', killed' if node and node.killed else ''}: "
+                  f"{sent} bytes, answered at {when}")
+
+
+def report(options, nodes, stored, ideal, requests, cpu_share, curl):
     survivors = [node for node in nodes if not node.killed]
+    # Those who asked for a layer: what is smaller is the image's configuration.
+    owners = {address for those in requests.values() for address, _, size in those if size >= 2**16}
+    most_requests = max(map(len, requests.values()), default=0)
     receivers = sorted(node.cpu for node in survivors if node.link.address not in owners)
     owners_killed = sum(node.killed and (node.was_owner or node.link.address in owners) for node in nodes)
     times = sorted(node.seconds for node in survivors if node.seconds is not None)
@@ -375,7 +399,7 @@ def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
         "nodes": options.nodes, "stored_bytes": stored, "ideal_seconds": round(ideal, 2),
         "p50": round(at(0.5) / ideal, 3), "p99": round(at(0.99) / ideal, 3), "killed": options.kill,
         "owners_killed": owners_killed,
-        "most_requests_a_blob": max(requests.values(), default=0), "blob_requests": sum(requests.values()),
+        "most_requests_a_blob": most_requests, "blob_requests": sum(map(len, requests.values())),
         "blobs": len(requests), "cpu_seconds_a_node": round(sum(node.cpu for node in survivors) / len(survivors), 2),
         # The median of those that got all from other nodes.
         "cpu_seconds_a_receiver": round(receivers[len(receivers) // 2], 2) if receivers else None,
@@ -394,19 +418,17 @@ def report(options, nodes, stored, ideal, requests, owners, cpu_share, curl):
     else:
         for name, value in result.items():
             print(f"{name:24}{value}")
-    blobs = Path(options.inside) / "registry/docker/registry/v2/blobs/sha256"
-    for digest, count in sorted(requests.items(), key=lambda it: -it[1]) if options.show else []:
-        size = (blobs / digest[7:9] / digest[7:] / "data").stat().st_size
-        print(f"== {count} requests for {digest[:19]}, {size} bytes")
+    # With --early each node asks for parts; a node that others do not reach brings a layer for itself alone.
+    once = not (options.alone or options.early or options.closed or options.partition)
+    asked_too_often = once and most_requests > 1 + owners_killed
+    if options.show or asked_too_often:
+        show_requests(options, nodes, requests)
     for node in nodes if options.show else []:
         print(f"== node {node.number}, {node.seconds} s\n{node.text}")
     for node in failed:
         print(f"node {node.number}: exit code {node.process.returncode}: {node.text[-600:]}", file=sys.stderr)
-    # With --early each node asks for parts; a node behind closed ports brings a layer for itself alone.
-    once = not (options.alone or options.early or options.closed)
-    asked_too_often = once and result["most_requests_a_blob"] > 1 + owners_killed
     if asked_too_often:
-        print(f"a blob was asked for {result['most_requests_a_blob']} times", file=sys.stderr)
+        print(f"a blob was asked for {most_requests} times", file=sys.stderr)
     if failed or damaged or asked_too_often:
         return 1
     return 2 if cpu_share > 0.7 else 0

@@ -57,13 +57,29 @@ class Link:
             run(*tc, "class", "add", "dev", "eth0", "parent", "1:1", "classid", f"1:{number}", "htb", "rate",
                 f"{rate * share}mbit", "ceil", f"{rate}mbit", "prio", order, "quantum", 3000)
             run(*tc, "qdisc", "add", "dev", "eth0", "parent", f"1:{number}", "bfifo", "limit", queue_bytes(rate))
-        run("ip", "netns", "exec", self.name, "nft", "add table inet acks; add chain inet acks out { type filter hook "
-            "postrouting priority 0; policy accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
+        self.nft("add table inet acks; add chain inet acks out { type filter hook postrouting priority 0; policy "
+                 "accept; }; add rule inet acks out meta length < 100 meta priority set 1:10")
 
     def meet(self, others):
         """Neighbours for good: the kernel keeps a thousand of those that it asked for, in all namespaces together."""
         lines = [f"neigh replace {other.address} lladdr {other.mac} nud permanent dev eth0\n" for other in others]
         run("ip", "-n", self.name, "-batch", "-", input="".join(lines).encode())
+
+    def nft(self, rules):
+        run("ip", "netns", "exec", self.name, "nft", rules)
+
+    def lose(self, percent):
+        """So many of the packets that come, by chance."""
+        if percent:
+            self.nft("add table inet loss; add chain inet loss in { type filter hook input priority 0; policy accept; "
+                     f"}}; add rule inet loss in numgen random mod 10000 < {int(percent * 100)} drop")
+
+    def part_from(self, links):
+        """What comes from them is lost, and from nobody else."""
+        self.nft("add table inet part; delete table inet part")
+        if links:
+            self.nft("add table inet part; add chain inet part in { type filter hook input priority 0; policy accept; "
+                     f"}}; add rule inet part in ip saddr {{ {', '.join(link.address for link in links)} }} drop")
 
     def start(self, words, **options):
         if self.says:
