@@ -96,7 +96,9 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(seconds / parts)
 
     def log_message(self, *_):
-        print(self.requestline, flush=True)
+        # In one write: several threads write here.
+        sys.stdout.write(self.requestline + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

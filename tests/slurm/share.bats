@@ -2,6 +2,7 @@
 # The nodes of a step share what they pull (share.enabled): one of them asks the registry for each layer, and the others
 # take it from their neighbours while it comes.
 load helper
+load sharing
 
 events=$state/events
 
@@ -10,9 +11,7 @@ teardown_file() { stop_faulty; }
 
 setup() {
   root bash -c "rm -rf $events && mkdir -m 1777 $events"
-  with_site_lines '[share]' 'enabled = true' '[events]' "log = \"$events/%u.jsonl\""
-  forget_images
-  mark_log
+  share_on '[events]' "log = \"$events/%u.jsonl\""
 }
 
 teardown() {
@@ -20,29 +19,8 @@ teardown() {
   restore_site
 }
 
-# A step of two nodes whose tasks wait for each other: a node that has ended gives nothing to the other one.
-both() {
-  in_home "rm -f at.0 at.1"
-  # shellcheck disable=SC2016
-  alice srun -N2 --container-image="$image" --container-mount-home sh -c \
-    'cd && : > at.$SLURM_NODEID; until [ -e at.0 ] && [ -e at.1 ]; do sleep 0.1; done; cat /srv/hello'
-}
-
-# Processes of pulls, on all nodes.
-pulls() {
-  local pid
-  for pid in $(berth_processes); do readlink "$(box_proc)/$pid/exe" | grep berth-pull; done | grep .
-}
-no_pulls() { ! pulls; }
-
-# How often the registry was asked for the blob that it was asked for most, and for manifests.
-most_requests() {
-  log_since GET /v2/debian/blobs/ | grep -o 'blobs/sha256:[0-9a-f]*' | sort | uniq -c | sort -rn |
-    awk 'NR == 1 { print $1 }'
-}
-
 @test "two nodes that lack an image ask the registry once for each blob, and for its manifest" {
-  run -0 --separate-stderr both
+  run -0 --separate-stderr together 2
   expect_equal "$output" "hello from the image"$'\n'"hello from the image"
   expect_equal "$(most_requests)" 1
   expect_equal "$(count_since GET /v2/debian/manifests/)" 1
@@ -65,7 +43,7 @@ most_requests() {
   root bash -c 'cd "$(dirname "$1"/*/layers)" && rm -r images/* refs/* && rm "layers/$(ls -S layers | tail -n 1)"' \
     bash "$state/nodes/n1/store"
   mark_log
-  run -0 both
+  run -0 together 2
   # The config and one layer.
   expect_equal "$(count_since GET /v2/debian/blobs/)" 2
 }
@@ -100,7 +78,7 @@ most_requests() {
 @test "two jobs of one node each meet at share.rendezvous, and ask the registry once" {
   in_home 'rm -rf .meet at.*'
   restore_site
-  with_site_lines '[share]' 'enabled = true' 'rendezvous = "%h/.meet"'
+  share_on 'rendezvous = "%h/.meet"'
   local node pids=()
   for node in 1 2; do
     # shellcheck disable=SC2016
