@@ -3,7 +3,8 @@
 berth-pull on each node that shares what it pulls with the others.
 
     laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N [--owners N]]
-                  [--slow N [--slow-owners] [--slow-known]] [--loss PERCENT] [--partition SECONDS] [--json]
+                  [--slow N [--slow-owners] [--slow-known]] [--loss PERCENT] [--partition SECONDS]
+                  [--delay MS] [--json]
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
@@ -47,6 +48,7 @@ def arguments():
     parser.add_argument("--racks", type=int, default=0, help="switches, each with as many of the nodes in order")
     parser.add_argument("--uplink", type=float, help="Mbit/s of each such switch's link to the others and the registry")
     parser.add_argument("--registry-rate", type=float, help="Mbit/s of the registry's link (as --rate)")
+    parser.add_argument("--delay", type=float, default=0, help="milliseconds to the registry, in each direction")
     parser.add_argument("--megabytes", type=int, default=32, help="of the image, in all layers")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--alone", action="store_true", help="each node pulls for itself")
@@ -289,7 +291,7 @@ def inside(options):
     folder = Path(options.inside)
     options.build = Path(options.build).resolve()
     make_bridge()
-    registry_link = Link("registry", 0, options.registry_rate or options.rate, options.mtu)
+    registry_link = Link("registry", 0, options.registry_rate or options.rate, options.mtu, delay=options.delay)
     registry = start_registry(registry_link, folder)
     digest = make_image(folder, options.megabytes, options.layers, options.seed)
     # By the registry's own end of the link, which has no limit.
@@ -372,12 +374,15 @@ def inside(options):
     return result
 
 
-def show_requests(options, nodes, requests):
+def blob_size(options, digest):
     blobs = Path(options.inside) / "registry/docker/registry/v2/blobs/sha256"
+    return (blobs / digest[7:9] / digest[7:] / "data").stat().st_size
+
+
+def show_requests(options, nodes, requests):
     by_address = {node.link.address: node for node in nodes}
     for digest, those in sorted(requests.items(), key=lambda it: -len(it[1])):
-        size = (blobs / digest[7:9] / digest[7:] / "data").stat().st_size
-        print(f"== {len(those)} requests for {digest[:19]}, {size} bytes")
+        print(f"== {len(those)} requests for {digest[:19]}, {blob_size(options, digest)} bytes")
         for address, when, sent in those:
             node = by_address.get(address)
             print(f"   node {node.number if node else address}{', killed' if node and node.killed else ''}: "
@@ -387,7 +392,8 @@ def show_requests(options, nodes, requests):
 def report(options, nodes, stored, ideal, requests, cpu_share, curl):
     survivors = [node for node in nodes if not node.killed]
     # Those who asked for a layer: what is smaller is the image's configuration.
-    owners = {address for those in requests.values() for address, _, size in those if size >= 2**16}
+    owners = {address for digest, those in requests.items() if blob_size(options, digest) >= 2**16
+              for address, _, _ in those}
     most_requests = max(map(len, requests.values()), default=0)
     receivers = sorted(node.cpu for node in survivors if node.link.address not in owners)
     owners_killed = sum(node.killed and (node.was_owner or node.link.address in owners) for node in nodes)

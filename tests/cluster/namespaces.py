@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 BRIDGE = "10.77.255.254"  # without a limit
 
 
@@ -26,16 +28,23 @@ def bound(device, rate):
 
 
 class Link:
-    """A network namespace on the bridge, whose link has a rate in each direction. The kernel says 10000 Mbit/s of it in
-    sysfs, or what stands in the file `says`."""
+    """A network namespace on the bridge, whose link has a rate in each direction, and a delay in milliseconds. The
+    kernel says 10000 Mbit/s of it in sysfs, or what stands in the file `says`."""
 
-    def __init__(self, name, number, rate, mtu=1500, bridge="lab", says=None):
+    def __init__(self, name, number, rate, mtu=1500, bridge="lab", says=None, delay=0):
         self.name, self.says = name, says
         self.address = f"10.77.{number // 250}.{number % 250 + 2}"
         run("ip", "netns", "add", name)
         self.mac = f"02:00:00:00:{number // 256:02x}:{number % 256:02x}"
-        run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "mtu", mtu,
-            "netns", name)
+        if delay:
+            relay = subprocess.Popen([sys.executable, HERE / "delay.py", name, f"v{number}", str(delay)],
+                                     stdout=subprocess.PIPE)
+            if not relay.stdout.readline():
+                raise SystemExit("the link with a delay could not be made")
+            run("ip", "-n", name, "link", "set", "eth0", "address", self.mac, "mtu", mtu)
+        else:
+            run("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0", "address", self.mac, "mtu",
+                mtu, "netns", name)
         run("ip", "link", "set", f"v{number}", "mtu", mtu, "master", bridge, "up")
         for words in (["link", "set", "lo", "up"], ["address", "add", f"{self.address}/16", "dev", "eth0"],
                       ["link", "set", "eth0", "up"]):
