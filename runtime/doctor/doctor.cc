@@ -172,8 +172,9 @@ Finding sharing(const SharingFacts& facts) {
     if (!chosen)
         return {Verdict::ok, "sharing", cat("at the address by which a node reaches srun, ", ports_text(facts)), ""};
     const LocalAddress& at = facts.addresses[static_cast<size_t>(std::ranges::find(texts, *chosen) - texts.begin())];
+    std::string speed = at.speed > 0 ? cat(at.speed, " Mbit/s, ") : "";
     return {Verdict::ok, "sharing",
-            cat("at ", at.address, " (", at.interface, ", MTU ", at.mtu, "), ", ports_text(facts)), ""};
+            cat("at ", at.address, " (", at.interface, ", ", speed, "MTU ", at.mtu, "), ", ports_text(facts)), ""};
 }
 
 /// As Slurm writes it: "24.05.8".

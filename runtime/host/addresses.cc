@@ -30,32 +30,30 @@ std::string text_of(const sockaddr* address) {
     return out;
 }
 
-unsigned mtu_of(const std::string& interface) {
-    unsigned out = 0;
-    std::ifstream("/sys/class/net/" + interface + "/mtu") >> out;
-    return out;
+/// What the kernel tells of an interface in a file; 0 for what it does not tell, which is -1 in some of them.
+uint64_t number_in(const std::string& classes, const char* interface, const char* file) {
+    int64_t out = 0;
+    std::ifstream(classes + "/" + interface + "/" + file) >> out;
+    return out > 0 ? static_cast<uint64_t>(out) : 0;
 }
 
 }  // namespace
 
-std::vector<LocalAddress> local_addresses() {
+std::vector<LocalAddress> local_addresses(const std::string& classes) {
     ifaddrs* found = nullptr;
     if (::getifaddrs(&found) != 0) throw SysError("listing this machine's addresses");
     std::unique_ptr<ifaddrs, Free> list(found);
     std::vector<LocalAddress> out;
     for (const ifaddrs* one = list.get(); one != nullptr; one = one->ifa_next)
         if (std::string text = text_of(one->ifa_addr); (one->ifa_flags & IFF_UP) != 0 && !text.empty())
-            out.push_back({one->ifa_name, text, mtu_of(one->ifa_name)});
+            out.push_back({one->ifa_name, text, static_cast<unsigned>(number_in(classes, one->ifa_name, "mtu")),
+                           number_in(classes, one->ifa_name, "speed")});
     return out;
 }
 
 uint64_t link_speed(const std::string& address, const std::string& classes) {
-    for (const LocalAddress& one : local_addresses()) {
-        if (one.address != address) continue;
-        int64_t out = 0;  // -1: not known
-        std::ifstream(classes + "/" + one.interface + "/speed") >> out;
-        return out > 0 ? static_cast<uint64_t>(out) : 0;
-    }
+    for (const LocalAddress& one : local_addresses(classes))
+        if (one.address == address) return one.speed;
     return 0;
 }
 

@@ -10,14 +10,16 @@ struct LocalAddress {
     std::string interface;  ///< "ib0"
     std::string address;    ///< without a zone
     unsigned mtu = 0;       ///< of the interface, in bytes; 0 where it cannot be read
+    /// Mbit/s of the interface's link, as its driver tells; 0 where it is not known, as of most virtual ones and of one
+    /// that is down.
+    uint64_t speed = 0;
 };
 
-/// As addresses_of_this_machine(), with the interfaces.
-std::vector<LocalAddress> local_addresses();
+/// As addresses_of_this_machine(), with the interfaces. `classes` is sysfs's folder of them; Documentation/ABI/testing/
+/// sysfs-class-net in the kernel's source describes what is read there.
+std::vector<LocalAddress> local_addresses(const std::string& classes = "/sys/class/net");
 
-/// Mbit/s of the link of the interface that has `address`, as its driver tells; 0 where it is not known, as of most
-/// virtual ones and of one that is down. `classes` is sysfs's folder of interfaces; Documentation/ABI/testing/
-/// sysfs-class-net in the kernel's source describes `speed` there. Throws SysError.
+/// LocalAddress::speed of the one with this address; 0 when there is none. Throws SysError.
 uint64_t link_speed(const std::string& address, const std::string& classes = "/sys/class/net");
 
 /// Of all interfaces that are up, as texts without a zone, in the kernel's order; link-local ones are left out, since

@@ -89,6 +89,8 @@ TEST_CASE("doctor: where nodes share, it says at which address and ports, and wh
     Finding chosen = finding(facts, "sharing");
     CHECK(chosen.verdict == Verdict::ok);
     CHECK(chosen.text == "at 10.3.0.7 (ib0, MTU 2044), ports 40000 to 40009, 9 of 10 free");
+    facts.sharing.addresses[1].speed = 100'000;
+    CHECK_THAT(finding(facts, "sharing").text, Catch::StartsWith("at 10.3.0.7 (ib0, 100000 Mbit/s, MTU 2044), "));
     facts.sharing.free_ports = 0;
     CHECK(finding(facts, "sharing").verdict == Verdict::warning);
     CHECK_THAT(finding(facts, "sharing").advice, Catch::Contains("share.ports"));
