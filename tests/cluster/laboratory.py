@@ -9,8 +9,8 @@ berth-pull on each node that shares what it pulls with the others.
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
 own and in one temporary folder. Exit code 1: a node did not get the image, or a store is damaged, or a blob was asked
-for more often than once and once more for each lost node that had asked for layers; 2: the machine was the bottleneck
-(CPU over 70%, with --early until all nodes are ready), so that the times say nothing.
+for more often than once and once more for each node that had asked for layers and was lost, or slow without saying so;
+2: the machine was the bottleneck (CPU over 70%, with --early until all nodes are ready), so that the times say nothing.
 
 With --early the image is published and signed, and starts before it is here: a node is ready when a program there has
 read the image's profile, one part after the other, which is 6% of it in runs of three MiB (--part). That program is to
@@ -164,8 +164,8 @@ class Tracker:
 
 
 class Node:
-    def __init__(self, number, link, folder):
-        self.number, self.link = number, link
+    def __init__(self, number, link, is_slow, folder):
+        self.number, self.link, self.is_slow = number, link, is_slow
         self.home = folder / f"node{number}"
         self.home.mkdir()
         os.chown(self.home, USER, USER)
@@ -312,7 +312,7 @@ def inside(options):
         rate = options.rate / (4 if number in slow else 1)
         rack = racks[number * len(racks) // options.nodes]
         link = Link(f"n{number}", number + 1, rate, options.mtu, rack, says if number in known else None)
-        nodes.append(Node(number, link, folder))
+        nodes.append(Node(number, link, number in slow, folder))
     links = [registry_link] + [node.link for node in nodes]
     for link in links:
         link.meet(links)
@@ -426,7 +426,8 @@ def report(options, nodes, stored, ideal, requests, cpu_share, curl):
             print(f"{name:24}{value}")
     # With --early each node asks for parts; a node that others do not reach brings a layer for itself alone.
     once = not (options.alone or options.early or options.closed or options.partition)
-    asked_too_often = once and most_requests > 1 + owners_killed
+    slow_owners = 0 if options.slow_known else sum(node.is_slow and node.link.address in owners for node in nodes)
+    asked_too_often = once and most_requests > 1 + owners_killed + slow_owners
     if options.show or asked_too_often:
         show_requests(options, nodes, requests)
     for node in nodes if options.show else []:

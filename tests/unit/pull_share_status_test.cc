@@ -67,6 +67,69 @@ TEST_CASE("tracker: the longer it all takes, the longer is a node slow before it
     CHECK(last < 14);
 }
 
+namespace {
+
+/// Six nodes that get 100 MB/s, but for one that brings the first layer, 10 GB, and gets 10 MB/s.
+struct SlowOwner {
+    SlowOwner() : scene(6) {
+        scene.unit = 10'000 * mega;
+        scene.all_come(std::vector<std::string>(6, "0"));
+        slow = scene.owners(0, 6).at(0);
+    }
+    /// Until it is found that one is slow.
+    void pass(unsigned slow_one) {
+        for (unsigned second = 0; second < 4; ++second) {
+            scene.pass(1000);
+            for (unsigned node = 1; node <= 6; ++node) {
+                (node == slow_one ? said[node].registry : said[node].peers) += (node == slow_one ? 10 : 100) * mega;
+                said[node].behind = node == slow_one ? 200 * mega : 0;
+                scene.say(node, said[node]);
+            }
+        }
+    }
+
+    Scene scene;
+    unsigned slow = 0;
+    std::array<Progress, 7> said = {};
+};
+
+}  // namespace
+
+TEST_CASE("tracker: what a slow node brings is brought by another one too, once", "[share]") {
+    SlowOwner it;
+    it.pass(it.slow);
+    auto owners = it.scene.owners(0, 6);
+    REQUIRE(owners.size() == 1);
+    unsigned second = owners[0];
+    CHECK(second != it.slow);
+    // All others are told, and nobody waits for the slow one.
+    for (unsigned node = 1; node <= 6; ++node)
+        for (unsigned stripe : {0, 1}) {
+            std::vector<std::string> sources = split(it.scene.role(node, 0, stripe), ' ');
+            CHECK(std::ranges::count(sources, cat("n", it.slow)) == 0);
+        }
+    SECTION("also when that one is slow as well") {
+        it.pass(second);
+        CHECK(it.scene.owners(0, 6) == owners);
+    }
+    SECTION("whoever has it first, has it for all") {
+        it.scene.sealed(it.slow, 0);
+        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Sealed>(node) == (node == it.slow ? 0 : 1));
+        it.scene.sealed(second, 0);
+        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Sealed>(node) == (node == it.slow ? 0 : 1));
+        // And it goes on when the other one is lost.
+        it.scene.lost(second);
+        CHECK(it.scene.role(it.slow, 0) == "own");
+    }
+}
+
+TEST_CASE("tracker: what a slow node has brought for the most part is not brought anew", "[share]") {
+    SlowOwner it;
+    it.said[it.slow].registry = 9000 * mega;
+    it.pass(it.slow);
+    CHECK(it.scene.owners(0, 6) == std::vector{it.slow});
+}
+
 TEST_CASE("tracker: an owner that sends to others stays, unless what it sends is wrong", "[share]") {
     Scene scene(6);
     scene.all_come(std::vector<std::string>(6, "0"));

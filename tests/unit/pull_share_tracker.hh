@@ -37,7 +37,7 @@ class Scene {
     void have(unsigned node, const std::string& flags) {
         Have out;
         for (char flag : flags) {
-            out.sizes.push_back(mega * (1 + out.sizes.size()));
+            out.sizes.push_back(unit * (1 + out.sizes.size()));
             out.has.push_back(flag == '1');
         }
         say(node, out);
@@ -101,6 +101,7 @@ class Scene {
     }
 
     Tracker tracker;
+    uint64_t unit = mega;  ///< size of the first layer; each further one has one more
     Time now = Time{} + std::chrono::hours(1);
     std::map<uint64_t, std::vector<ToNode>> got;
 

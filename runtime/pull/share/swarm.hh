@@ -82,6 +82,7 @@ class Swarm {
         std::optional<Sealed> sealed;
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
+        bool is_taken_over = false;  ///< from an owner that was slow
         std::string reason;
         std::map<unsigned, std::map<unsigned, Time>> complaints;  ///< by place of the source: who, and when last
     };
@@ -139,6 +140,8 @@ class Swarm {
     void look_around(Time now);
     void judge_speed(unsigned place, Time now);
     void take_children(unsigned place);
+    void take_over_from(unsigned place, Time now);
+    double seconds_left(unsigned place, Time now) const;
     std::set<unsigned> children(unsigned layer, unsigned place) const;
     void settle(Time now, unsigned missing);
     void end();

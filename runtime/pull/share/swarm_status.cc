@@ -14,6 +14,8 @@ constexpr unsigned fewest_reports = 2;
 constexpr auto report_share = std::chrono::seconds(20);  ///< of the time until now, for each further report
 /// Bytes that may be on their way to a node, in the buffers of a few connections.
 constexpr uint64_t on_the_way = 1 << 20;
+/// What has to be gained by it before another node brings a layer too.
+constexpr double worth_a_request = 5;  // seconds
 
 uint64_t middle_of(std::vector<uint64_t> numbers) {
     if (numbers.empty()) return 0;
@@ -85,6 +87,37 @@ void Swarm::judge_speed(unsigned place, Time now) {
     member.is_slow = !member.is_slow;
     member.other_reports = 0;
     take_children(place);
+    if (member.is_slow) take_over_from(place, now);
+}
+
+/// What a slow node brings, all others wait for in the end. Another one brings it too where that is much sooner, and
+/// whoever has it first, has it for all. Once for each layer.
+void Swarm::take_over_from(unsigned place, Time now) {
+    double left = seconds_left(place, now);
+    for (unsigned number = 0; number < layers_.size(); ++number) {
+        Layer& layer = layers_[number];
+        if (layer.owner != place || layer.sealed || layer.is_taken_over) continue;
+        double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, status_.median));
+        if (left <= 2 * anew || left <= anew + worth_a_request) continue;
+        std::optional<unsigned> next = next_owner(number);
+        if (!next || members_[*next].is_distrusted || members_[*next].is_slow) continue;
+        layer.is_taken_over = true;
+        replace_owner(number);
+    }
+}
+
+/// Until the node has all that it brings from the registry, if that goes on as until now. (It gets the other layers by
+/// the same link, so that it brings less than it gets.)
+double Swarm::seconds_left(unsigned place, Time now) const {
+    uint64_t whole = 0, all = 0, brought = members_[place].progress.registry;
+    for (const Layer& layer : layers_) {
+        if (layer.owner != place) continue;
+        all += layer.size;
+        if (layer.sealed) whole += layer.size;
+    }
+    uint64_t left = all - std::clamp(brought, whole, all);
+    double seconds = std::chrono::duration<double>(now - first_have_).count();
+    return static_cast<double>(left) * seconds / static_cast<double>(std::max<uint64_t>(1, brought));
 }
 
 /// Those below the node in the layer's trees.

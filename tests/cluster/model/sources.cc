@@ -117,7 +117,7 @@ void Swarm::replace_owner(unsigned layer) {
         return true;
     };
     const std::vector<unsigned>& order = plan_[layer].order[0];
-    auto can = [&](unsigned node) { return !nodes_[node].is_lost; };
+    auto can = [&](unsigned node) { return !nodes_[node].is_lost && !nodes_[node].is_left && !is_owner(layer, node); };
     auto next = std::find_if(order.begin(), order.end(), has_whole);
     bool is_whole = next != order.end();
     if (!is_whole) next = std::find_if(order.begin(), order.end(), can);
@@ -156,15 +156,38 @@ void Swarm::look_at_nodes() {
     for (unsigned node = 0; node < registry_; ++node)
         if (nodes_[node].missing > 0 && nodes_[node].is_here)
             rates.push_back(static_cast<double>(nodes_[node].got - nodes_[node].before));
-    double limit = median(rates) / 2;
+    double usual = median(rates);
     for (unsigned node = 0; node < registry_; ++node) {
         Node& one = nodes_[node];
         if (one.missing == 0 || !one.is_here || one.is_left) continue;
-        if (static_cast<double>(one.got - one.before) < limit && lags(node)) slow.push_back(node);
+        if (static_cast<double>(one.got - one.before) < usual / 2 && lags(node)) slow.push_back(node);
     }
     for (unsigned node : slow) nodes_[node].is_left = true;
+    for (unsigned node : slow) take_over_from(node, usual);
     for (unsigned node : slow)
         for (unsigned child : children(node)) move(child);
+}
+
+/// What a slow node brings is brought by another one too, as in the product (swarm_status.cc). The slow one goes on.
+void Swarm::take_over_from(unsigned node, double usual) {
+    constexpr double worth_a_request = 5;  // seconds
+    auto pieces = [&](unsigned layer, bool here) {
+        double out = 0;
+        for (unsigned stripe = 0; stripe < stripes_; ++stripe) {
+            const Flow& flow = flows_[index(layer, stripe, node)];
+            out += here ? flow.got : flow.total;
+        }
+        return out;
+    };
+    double all = 0, brought = 0;
+    for (unsigned layer = 0; layer < owner_.size(); ++layer)
+        if (is_owner(layer, node)) all += pieces(layer, false), brought += pieces(layer, true);
+    double left = (all - brought) * now_ / std::max(1.0, brought);
+    for (unsigned layer = 0; layer < owner_.size(); ++layer) {
+        if (!is_owner(layer, node) || pieces(layer, true) == pieces(layer, false)) continue;
+        double anew = pieces(layer, false) / std::max(1.0, usual);
+        if (left > 2 * anew && left > anew + worth_a_request) replace_owner(layer);
+    }
 }
 
 }  // namespace berth::cluster_model

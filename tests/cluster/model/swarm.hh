@@ -91,6 +91,7 @@ class Swarm {
     void replace_owner(unsigned layer);
     void look();
     void look_at_nodes();
+    void take_over_from(unsigned node, double usual);
     bool lags(unsigned node) const;
 
     Setting setting_;
