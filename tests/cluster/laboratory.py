@@ -22,6 +22,7 @@ import os
 import random
 import re
 import secrets
+import shutil
 import signal
 import socket
 import struct
@@ -287,9 +288,18 @@ def verify(options, node):
          "verify", "--store", node.home / "store"], env={"HOME": str(node.home)}, capture_output=True, text=True)
 
 
+def copy_programs(options, folder):
+    """To where an ordinary user reaches them, wherever the checkout is."""
+    out = folder / "programs"
+    (out / "tests").mkdir(parents=True)
+    for name in ["berth-pull"] + (["tests/read_profile"] if options.early else []):
+        shutil.copy(Path(options.build) / name, out / name)
+    return out
+
+
 def inside(options):
     folder = Path(options.inside)
-    options.build = Path(options.build).resolve()
+    options.build = copy_programs(options, folder)
     make_bridge()
     registry_link = Link("registry", 0, options.registry_rate or options.rate, options.mtu, delay=options.delay)
     registry = start_registry(registry_link, folder)
