@@ -14,9 +14,13 @@ requests_are() {
   [[ $output =~ most_requests_a_blob\ +$1$'\n' ]] || { echo "$output" >&2; return 1; }
 }
 
-@test "twelve nodes, two late ones and a slow one among them, ask for each blob once" {
-  laboratory --nodes 12 --late 2 --slow 1
+@test "twelve nodes, two late ones among them, ask for each blob once" {
+  laboratory --nodes 12 --late 2
   requests_are 1
+}
+
+@test "a node that is slow and brings the largest layer costs one more request at most" {
+  laboratory --nodes 8 --slow 1 --slow-owners
 }
 
 @test "nodes that are killed cost one more request each at most, and the others get the image" {
