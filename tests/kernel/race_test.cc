@@ -205,8 +205,9 @@ void one_edit(int tree, const Folder& host, const plan::Edit& edit, size_t mount
 }
 
 /// `rounds` of one kind: "none outside" when some ended inside, as they must. An account line looks its file up several
-/// times and is refused when the name led elsewhere between: with the swapper on a processor of its own one or two in a
-/// hundred end inside, so that a hundred rounds can pass without one. Then there are more, up to a hundred times as many.
+/// times and is refused when the name led elsewhere between. With the swapper on a processor of its own one or two in a
+/// hundred end inside, so that a hundred rounds can pass without one: then there are more, up to a hundred times as
+/// many.
 Outcome race(const Folder& host, const Kind& kind, unsigned rounds) {
     return as_user(
         [&] {
