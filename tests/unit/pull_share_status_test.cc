@@ -76,16 +76,26 @@ struct SlowOwner {
         scene.all_come(std::vector<std::string>(6, "0"));
         slow = scene.owners(0, 6).at(0);
     }
+    /// A second of all nodes: MB from the registry for the one, from other nodes for the others.
+    void second(unsigned slow_one, uint64_t slow_rate, uint64_t others_rate, uint64_t behind, uint64_t others_behind) {
+        scene.pass(1000);
+        for (unsigned node = 1; node <= 6; ++node) {
+            bool is_slow = node == slow_one;
+            (is_slow ? said[node].registry : said[node].peers) += (is_slow ? slow_rate : others_rate) * mega;
+            said[node].behind = (is_slow ? behind : others_behind) * mega;
+            scene.say(node, said[node]);
+        }
+    }
     /// Until it is found that one is slow.
     void pass(unsigned slow_one) {
-        for (unsigned second = 0; second < 4; ++second) {
-            scene.pass(1000);
-            for (unsigned node = 1; node <= 6; ++node) {
-                (node == slow_one ? said[node].registry : said[node].peers) += (node == slow_one ? 10 : 100) * mega;
-                said[node].behind = node == slow_one ? 200 * mega : 0;
-                scene.say(node, said[node]);
-            }
-        }
+        for (unsigned count = 0; count < 4; ++count) second(slow_one, 10, 100, 200, 0);
+    }
+    std::vector<unsigned> owners() { return scene.owners(0, 6); }
+    bool is_source(unsigned source) {
+        for (unsigned node = 1; node <= 6; ++node)
+            for (unsigned stripe : {0, 1})
+                if (std::ranges::count(split(scene.role(node, 0, stripe), ' '), cat("n", source)) > 0) return true;
+        return false;
     }
 
     Scene scene;
@@ -98,19 +108,15 @@ struct SlowOwner {
 TEST_CASE("tracker: what a slow node brings is brought by another one too, once", "[share]") {
     SlowOwner it;
     it.pass(it.slow);
-    auto owners = it.scene.owners(0, 6);
+    auto owners = it.owners();
     REQUIRE(owners.size() == 1);
     unsigned second = owners[0];
     CHECK(second != it.slow);
     // All others are told, and nobody waits for the slow one.
-    for (unsigned node = 1; node <= 6; ++node)
-        for (unsigned stripe : {0, 1}) {
-            std::vector<std::string> sources = split(it.scene.role(node, 0, stripe), ' ');
-            CHECK(std::ranges::count(sources, cat("n", it.slow)) == 0);
-        }
+    CHECK_FALSE(it.is_source(it.slow));
     SECTION("also when that one is slow as well") {
         it.pass(second);
-        CHECK(it.scene.owners(0, 6) == owners);
+        CHECK(it.owners() == owners);
     }
     SECTION("whoever has it first, has it for all") {
         it.scene.sealed(it.slow, 0);
@@ -121,13 +127,47 @@ TEST_CASE("tracker: what a slow node brings is brought by another one too, once"
         it.scene.lost(second);
         CHECK(it.scene.role(it.slow, 0) == "own");
     }
+    SECTION("nobody waits for the slow one either when the others are no faster any more, until it has the layer") {
+        for (unsigned count = 0; count < 4; ++count) it.second(it.slow, 10, 10, 100, 0);
+        it.scene.say(6, Complaint{key_of(second), 0, Fault::silent, "nothing comes"});
+        CHECK_FALSE(it.is_source(it.slow));
+        it.scene.sealed(it.slow, 0);
+        it.scene.lost(second);
+        CHECK(it.is_source(it.slow));
+    }
+}
+
+TEST_CASE("tracker: a slow owner is found after the others have got all but what it brings", "[share]") {
+    SlowOwner it;
+    for (unsigned count = 0; count < 3; ++count) it.second(it.slow, 10, 100, 50, 0);
+    CHECK(it.owners() == std::vector{it.slow});
+    // They get that as it comes, and it has not got the other layers yet.
+    for (unsigned count = 0; count < 3; ++count) it.second(it.slow, 10, 5, 300, 0);
+    CHECK(it.owners() != std::vector{it.slow});
+}
+
+TEST_CASE("tracker: an owner is not slow by itself when all have got slow", "[share]") {
+    SlowOwner it;
+    for (unsigned count = 0; count < 3; ++count) it.second(it.slow, 50, 100, 50, 0);
+    SECTION("and what they could have waits for them, too") {
+        for (unsigned count = 0; count < 6; ++count) it.second(it.slow, 10, 10, 300, 100);
+    }
+    SECTION("and nothing waits for anybody, as with a slow registry") {
+        for (unsigned count = 0; count < 6; ++count) it.second(it.slow, 10, 10, 0, 0);
+    }
+    SECTION("for one report") {
+        it.second(it.slow, 10, 5, 300, 0);
+        it.second(it.slow, 60, 5, 300, 0);
+        it.second(it.slow, 10, 5, 300, 0);
+    }
+    CHECK(it.owners() == std::vector{it.slow});
 }
 
 TEST_CASE("tracker: what a slow node has brought for the most part is not brought anew", "[share]") {
     SlowOwner it;
     it.said[it.slow].registry = 9000 * mega;
     it.pass(it.slow);
-    CHECK(it.scene.owners(0, 6) == std::vector{it.slow});
+    CHECK(it.owners() == std::vector{it.slow});
 }
 
 TEST_CASE("tracker: an owner that sends to others stays, unless what it sends is wrong", "[share]") {

@@ -39,7 +39,7 @@ std::vector<LayerPlan> plan_layers(const std::vector<PlannedNode>& nodes, const 
 /// seed. Empty for a seed, and for a node that is not in the plan.
 std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigned node, unsigned limit = 4);
 
-/// Who has `node` as its parent in the stripe's tree.
+/// Who has `node` as its first source in the stripe: its children in the tree, or the root that a seed serves.
 std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node);
 
 /// For a node that came after the plan was made, or whose sources are gone: nodes that have children anyway, and the

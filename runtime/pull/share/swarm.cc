@@ -136,6 +136,7 @@ void Swarm::restart() {
     finished_ = 0;
     is_planned_ = false;
     first_have_ = {};
+    best_median_ = 0;
 }
 
 void Swarm::leave(unsigned place) {

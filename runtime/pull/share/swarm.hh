@@ -68,6 +68,7 @@ class Swarm {
         bool is_distrusted = false;      ///< two nodes complained
         bool is_slow = false;            ///< nobody takes from it who need not
         unsigned other_reports = 0;      ///< in a row, that say the contrary of is_slow
+        unsigned holding_reports = 0;    ///< in a row, that say that the others wait for it
         std::vector<uint8_t> layers;     ///< flags
         std::optional<unsigned> number;  ///< in the plan
         Time measured{};                 ///< when `progress` was
@@ -82,7 +83,7 @@ class Swarm {
         std::optional<Sealed> sealed;
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
-        bool is_taken_over = false;  ///< from an owner that was slow
+        std::optional<unsigned> slow_owner;  ///< the place of one that others do not wait for any more
         std::string reason;
         std::map<unsigned, std::map<unsigned, Time>> complaints;  ///< by place of the source: who, and when last
     };
@@ -140,6 +141,7 @@ class Swarm {
     void look_around(Time now);
     void judge_speed(unsigned place, Time now);
     void take_children(unsigned place);
+    void judge_owner(unsigned place, Time now);
     void take_over_from(unsigned place, Time now);
     double seconds_left(unsigned place, Time now) const;
     std::set<unsigned> children(unsigned layer, unsigned place) const;
@@ -165,6 +167,8 @@ class Swarm {
     std::vector<Layer> layers_;
     unsigned finished_ = 0;  ///< some may be gone since
     StepStatus status_;
+    uint64_t best_median_ = 0;  ///< of the nodes' rates, until now
+    uint64_t middle_lag_ = 0;   ///< bytes that the node in the middle could have had, and has not
     std::optional<unsigned> teller_;  ///< who tells people of it
     Time looked_{};
 };

@@ -16,12 +16,19 @@ constexpr auto report_share = std::chrono::seconds(20);  ///< of the time until 
 constexpr uint64_t on_the_way = 1 << 20;
 /// What has to be gained by it before another node brings a layer too.
 constexpr double worth_a_request = 5;  // seconds
+/// The one in the middle lags by less than the owner divided by this: else all do, as on a busy machine.
+constexpr uint64_t lags_alone = 4;
 
 uint64_t middle_of(std::vector<uint64_t> numbers) {
     if (numbers.empty()) return 0;
     auto middle = numbers.begin() + static_cast<ptrdiff_t>(numbers.size() / 2);
     std::nth_element(numbers.begin(), middle, numbers.end());
     return *middle;
+}
+
+/// In a row, before they count.
+unsigned reports_needed(std::chrono::steady_clock::duration since_start) {
+    return std::max(fewest_reports, static_cast<unsigned>(std::max<int64_t>(0, since_start / report_share)));
 }
 
 }  // namespace
@@ -37,6 +44,7 @@ void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
     member.progress = progress;
     look_around(now);
     judge_speed(place, now);
+    judge_owner(place, now);
     StepStatus answer = status_;
     answer.is_told_here = place == teller_;
     send(place, std::move(answer));
@@ -49,7 +57,7 @@ void Swarm::look_around(Time now) {
     status_ = {};
     teller_.reset();
     status_.ready = finished_;
-    std::vector<uint64_t> rates;
+    std::vector<uint64_t> rates, lags;
     uint64_t most_left = 0;
     for (unsigned place = 0; place < members_.size(); ++place) {
         const Member& member = members_[place];
@@ -60,6 +68,7 @@ void Swarm::look_around(Time now) {
         if (!teller_) teller_ = place;
         status_.rate += member.rate;
         if (member.rate > 0) rates.push_back(member.rate);
+        lags.push_back(member.progress.behind);
         uint64_t got = std::min(member.progress.registry + member.progress.peers, member.total);
         if (uint64_t left = member.total - got; left > most_left || status_.last.empty()) {
             most_left = left;
@@ -70,6 +79,8 @@ void Swarm::look_around(Time now) {
     }
     status_.nodes += status_.ready;
     status_.median = middle_of(std::move(rates));
+    best_median_ = std::max(best_median_, status_.median);
+    middle_lag_ = middle_of(std::move(lags));
 }
 
 /// A node is slow that gets less than half of what the one in the middle gets, though its sources have more for it
@@ -82,26 +93,35 @@ void Swarm::judge_speed(unsigned place, Time now) {
     bool lags = member.progress.behind > std::max(status_.median, on_the_way);
     bool is_other = member.is_slow ? !is_behind : is_behind && lags;
     member.other_reports = is_other ? member.other_reports + 1 : 0;
-    auto needed = std::max<int64_t>(fewest_reports, (now - first_have_) / report_share);
-    if (member.other_reports < needed) return;
+    if (member.other_reports < reports_needed(now - first_have_)) return;
     member.is_slow = !member.is_slow;
     member.other_reports = 0;
     take_children(place);
-    if (member.is_slow) take_over_from(place, now);
 }
 
-/// What a slow node brings, all others wait for in the end. Another one brings it too where that is much sooner, and
-/// whoever has it first, has it for all. Once for each layer.
+/// An owner holds the others up when it gets less than half of what nodes have got here, and that for no want of
+/// sources. What the others get just now says nothing: once they have the other layers, they get this one, as slowly as
+/// it does.
+void Swarm::judge_owner(unsigned place, Time now) {
+    Member& member = members_[place];
+    uint64_t usual_lag = std::max({best_median_, on_the_way, lags_alone * middle_lag_});
+    bool holds_up = member.rate < best_median_ / 2 && member.progress.behind > usual_lag;
+    member.holding_reports = member.stage == Stage::planned && holds_up ? member.holding_reports + 1 : 0;
+    if (member.holding_reports >= reports_needed(now - first_have_)) take_over_from(place, now);
+}
+
+/// What it brings, all others wait for in the end. Another one brings it too where that is much sooner, and whoever has
+/// it first, has it for all. Once for each layer.
 void Swarm::take_over_from(unsigned place, Time now) {
     double left = seconds_left(place, now);
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        if (layer.owner != place || layer.sealed || layer.is_taken_over) continue;
-        double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, status_.median));
+        if (layer.owner != place || layer.sealed || layer.slow_owner) continue;
+        double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, best_median_));
         if (left <= 2 * anew || left <= anew + worth_a_request) continue;
         std::optional<unsigned> next = next_owner(number);
         if (!next || members_[*next].is_distrusted || members_[*next].is_slow) continue;
-        layer.is_taken_over = true;
+        layer.slow_owner = place;
         replace_owner(number);
     }
 }

@@ -142,34 +142,52 @@ void Swarm::look() {
 
 /// Whether a source has more than the node has, and more than can be on its way: else the node waits for others.
 bool Swarm::lags(unsigned node) const {
-    for (unsigned number = node; number < flows_.size(); number += registry_ + 1) {
-        const Flow& flow = flows_[number];
-        if (flow.source == nobody || flow.source == registry_) continue;
-        if (available(flow, number) > flow.got + 4) return true;
-    }
+    for (unsigned number = node; number < flows_.size(); number += registry_ + 1)
+        if (lag(number) > 4) return true;
     return false;
 }
 
+/// Pieces that another node has for it.
+uint32_t Swarm::lag(unsigned number) const {
+    const Flow& flow = flows_[number];
+    if (flow.source == nobody || flow.source == registry_) return 0;
+    return available(flow, number) - std::min(flow.got, available(flow, number));
+}
+
+double Swarm::whole_lag(unsigned node) const {
+    double out = 0;
+    for (unsigned number = node; number < flows_.size(); number += registry_ + 1) out += lag(number);
+    return out;
+}
+
 void Swarm::look_at_nodes() {
-    std::vector<double> rates;
-    std::vector<unsigned> slow;
-    for (unsigned node = 0; node < registry_; ++node)
-        if (nodes_[node].missing > 0 && nodes_[node].is_here)
-            rates.push_back(static_cast<double>(nodes_[node].got - nodes_[node].before));
-    double usual = median(rates);
+    std::vector<double> rates, whole_lags;
+    std::vector<unsigned> there, slow;
     for (unsigned node = 0; node < registry_; ++node) {
-        Node& one = nodes_[node];
-        if (one.missing == 0 || !one.is_here || one.is_left) continue;
-        if (static_cast<double>(one.got - one.before) < usual / 2 && lags(node)) slow.push_back(node);
+        if (nodes_[node].missing == 0 || !nodes_[node].is_here) continue;
+        there.push_back(node);
+        rates.push_back(static_cast<double>(nodes_[node].got - nodes_[node].before));
+        whole_lags.push_back(whole_lag(node));
+    }
+    double usual = median(rates), usual_lag = median(whole_lags);
+    best_usual_ = std::max(best_usual_, usual);
+    for (size_t i = 0; i < there.size(); ++i) {
+        Node& one = nodes_[there[i]];
+        if (!one.is_left && rates[i] < usual / 2 && lags(there[i])) slow.push_back(there[i]);
+        // As in the product (swarm_status.cc).
+        bool holds_up = rates[i] < best_usual_ / 2 && whole_lags[i] > std::max(best_usual_, 4 * usual_lag);
+        one.holding_looks = holds_up ? one.holding_looks + 1 : 0;
     }
     for (unsigned node : slow) nodes_[node].is_left = true;
-    for (unsigned node : slow) take_over_from(node, usual);
+    for (unsigned node : there)
+        if (nodes_[node].holding_looks >= 2) take_over_from(node);
     for (unsigned node : slow)
         for (unsigned child : children(node)) move(child);
 }
 
-/// What a slow node brings is brought by another one too, as in the product (swarm_status.cc). The slow one goes on.
-void Swarm::take_over_from(unsigned node, double usual) {
+/// What a slow node brings is brought by another one too, as in the product. The slow one goes on, and nobody takes
+/// from it.
+void Swarm::take_over_from(unsigned node) {
     constexpr double worth_a_request = 5;  // seconds
     auto pieces = [&](unsigned layer, bool here) {
         double out = 0;
@@ -185,8 +203,12 @@ void Swarm::take_over_from(unsigned node, double usual) {
     double left = (all - brought) * now_ / std::max(1.0, brought);
     for (unsigned layer = 0; layer < owner_.size(); ++layer) {
         if (!is_owner(layer, node) || pieces(layer, true) == pieces(layer, false)) continue;
-        double anew = pieces(layer, false) / std::max(1.0, usual);
-        if (left > 2 * anew && left > anew + worth_a_request) replace_owner(layer);
+        double anew = pieces(layer, false) / std::max(1.0, best_usual_);
+        if (left <= 2 * anew || left <= anew + worth_a_request) continue;
+        nodes_[node].is_left = true;
+        replace_owner(layer);
+        for (unsigned child : children(node))
+            if (layer_of(child) == layer) move(child);
     }
 }
 

@@ -33,6 +33,7 @@ struct Node {
     bool is_sending = false;
     bool is_here = true, is_lost = false;
     bool is_left = false;  ///< was found slow: takes no children any more
+    unsigned holding_looks = 0;  ///< in a row, at which the others waited for it
     uint64_t missing = 0;  ///< pieces
     uint64_t got = 0, before = 0;
     std::deque<unsigned> waiting;  ///< flows to send a piece to, in turn
@@ -91,8 +92,10 @@ class Swarm {
     void replace_owner(unsigned layer);
     void look();
     void look_at_nodes();
-    void take_over_from(unsigned node, double usual);
+    void take_over_from(unsigned node);
     bool lags(unsigned node) const;
+    uint32_t lag(unsigned flow) const;
+    double whole_lag(unsigned node) const;
 
     Setting setting_;
     unsigned registry_;
@@ -107,6 +110,7 @@ class Swarm {
     uint64_t made_ = 0;
     unsigned unfinished_ = 0;
     unsigned quiet_ = 0;  ///< seconds without a piece
+    double best_usual_ = 0;  ///< pieces that the node in the middle has got in a second
     Outcome out_;
 };
 
