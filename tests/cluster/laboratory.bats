@@ -41,3 +41,18 @@ requests_are() {
 @test "starts come before the image, and get what they read while nodes are killed" {
   laboratory --nodes 8 --early --kill 2
 }
+
+@test "it is run by an ordinary user as well" {
+  local folder as=()
+  folder=$(mktemp -d /tmp/berth-laboratory-XXXXXX)
+  mkdir "$folder/tests" "$folder/build"
+  cp -r "$BATS_TEST_DIRNAME" "$BATS_TEST_DIRNAME/../registry" "$folder/tests"
+  cp "$build/berth-pull" "$folder/build"
+  chmod -R a+rX "$folder"
+  (( EUID )) || as=(setpriv --reuid 2100 --regid 2100 --clear-groups env -i PATH="$PATH" PYTHONDONTWRITEBYTECODE=1)
+  run "${as[@]}" "$folder/tests/cluster/laboratory.py" --build "$folder/build" --nodes 4 --rate 20 --mtu 9000 \
+    --megabytes 8 --kill 1 --slow 1 --slow-known
+  rm -rf "$folder"
+  (( status == 0 || status == 2 )) || { echo "$output" >&2; return 1; }
+  [[ $output == *"failed                  []"* ]]
+}

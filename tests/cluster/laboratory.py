@@ -7,10 +7,11 @@ berth-pull on each node that shares what it pulls with the others.
                   [--delay MS] [--json]
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
-registry was asked for each blob, and the CPU seconds. To be run as root; everything it makes is in namespaces of its
-own and in one temporary folder. Exit code 1: a node did not get the image, or a store is damaged, or a blob was asked
-for more often than once and once more for each node that had asked for layers and was lost, or slow without saying so;
-2: the machine was the bottleneck (CPU over 70%, with --early until all nodes are ready), so that the times say nothing.
+registry was asked for each blob, and the CPU seconds. Anybody may run it who may make user namespaces (and, for
+--delay, open /dev/net/tun): what it makes is in namespaces of its own and in one temporary folder. Exit code 1: a node
+did not get the image, or a store is damaged, or a blob was asked for more often than once and once more for each node
+that had asked for layers and was lost, or slow without saying so; 2: the machine was the bottleneck (CPU over 70%, with
+--early until all nodes are ready), so that the times say nothing.
 
 With --early the image is published and signed, and starts before it is here: a node is ready when a program there has
 read the image's profile, one part after the other, which is 6% of it in runs of three MiB (--part). That program is to
@@ -33,10 +34,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "registry"))
-from namespaces import BRIDGE, Link, busy, in_namespaces, make_bridge, make_rack, run  # noqa: E402
+from namespaces import (  # noqa: E402
+    BRIDGE, Link, as_user, busy, give_to_user, in_namespaces, make_bridge, make_rack, run)
 from oci_layout import Layout, file as tar_file, tar  # noqa: E402
 
-USER = 2100
 REGISTRY = "10.77.0.2"
 
 
@@ -169,28 +170,26 @@ class Node:
         self.number, self.link, self.is_slow = number, link, is_slow
         self.home = folder / f"node{number}"
         self.home.mkdir()
-        os.chown(self.home, USER, USER)
+        give_to_user(self.home)
         self.process, self.seconds, self.text, self.cpu = None, None, "", 0.0
         self.killed, self.was_owner, self.whole, self.reader = False, False, None, None
 
     def start(self, options, image, tracker):
-        words = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "env", "-i", f"HOME={self.home}",
-                 f"TMPDIR={self.home}", options.build / "berth-pull", "--plain-http", f"{REGISTRY}:5000", "--store",
-                 self.home / "store", "--report"]
+        words = ["env", "-i", f"HOME={self.home}", f"TMPDIR={self.home}", options.build / "berth-pull",
+                 "--plain-http", f"{REGISTRY}:5000", "--store", self.home / "store", "--report"]
         words += [] if options.alone else ["--share"]
         if options.early:
             words += ["--early", "--prove-later", "--site", options.site]
         self.start_time = time.monotonic()
         self.output = open(self.home / "report", "w+")
-        self.process = self.link.start(words + [image], stdin=subprocess.PIPE, stdout=self.output)
+        self.process = self.link.start(as_user(words + [image]), stdin=subprocess.PIPE, stdout=self.output)
         if not options.alone:
             self.process.stdin.write(tracker.place(f"node{self.number}", self.number).encode())
         self.process.stdin.close()
         if options.early:
             digest = image.split("@")[1]
-            self.reader = subprocess.Popen(
-                ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups",
-                 options.build / "tests/read_profile", self.home / "store", digest, *map(str, options.profile)])
+            self.reader = subprocess.Popen(as_user(
+                [options.build / "tests/read_profile", self.home / "store", digest, *options.profile]))
 
     def is_asking_the_registry(self):
         address = struct.pack("<I", *struct.unpack(">I", socket.inet_aton(REGISTRY))).hex().upper() + f":{5000:04X}"
@@ -283,9 +282,8 @@ def curl_cpu(registry, link, folder):
 
 
 def verify(options, node):
-    return subprocess.run(
-        ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups", options.build / "berth-pull",
-         "verify", "--store", node.home / "store"], env={"HOME": str(node.home)}, capture_output=True, text=True)
+    words = as_user([options.build / "berth-pull", "verify", "--store", node.home / "store"])
+    return subprocess.run(words, env={"HOME": str(node.home)}, capture_output=True, text=True)
 
 
 def copy_programs(options, folder):

@@ -1,13 +1,13 @@
 """Network namespaces on a bridge, each with a link of its own, for the programs beside this file."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+USER = 2100
 BRIDGE = "10.77.255.254"  # without a limit
 
 
@@ -123,18 +123,39 @@ def busy():
     return sum(fields) - fields[3] - fields[4], sum(fields)
 
 
+def has_other_ids():
+    """Not so in the user namespace that is made for an ordinary user."""
+    return sum(int(line.split()[2]) for line in open("/proc/self/uid_map")) > 1
+
+
+def as_user(words):
+    """The words of a command that an ordinary user runs, who may write what give_to_user() was called for."""
+    if has_other_ids():
+        change = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"]
+    else:
+        change = ["unshare", "--user", "--map-user", USER, "--map-group", USER]
+    return [str(word) for word in change + words]
+
+
+def give_to_user(path):
+    if has_other_ids():
+        os.chown(path, USER, USER)
+
+
 def in_namespaces(script, work):
-    """Runs `script` again with --inside FOLDER, an empty tmpfs, in namespaces of its own; there it calls `work`."""
+    """Runs `script` again with --inside FOLDER, an empty tmpfs, in namespaces of its own, where it can do as root can.
+    There it calls `work`."""
     if "--inside" in sys.argv:
         raise SystemExit(work())
     folder = tempfile.mkdtemp(prefix="berth-laboratory-")
     os.chmod(folder, 0o755)
     try:
-        run("mount", "-t", "tmpfs", "-o", "mode=755,size=90%", "tmpfs", folder)
-        command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+        be_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        command = ["unshare", *be_root, "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
                    # The first process of the namespace is not to be the parent of any other.
-                   "sh", "-c", '"$@"; exit $?', "sh", sys.executable, script, "--inside", folder, *sys.argv[1:]]
-        raise SystemExit(subprocess.run(command, check=False).returncode)
+                   "sh", "-c", 'mount -t tmpfs -o mode=755,size=90% tmpfs "$0" && "$@"; exit $?', folder,
+                   sys.executable, script, "--inside", folder, *sys.argv[1:]]
+        # HOME: no program is to read what its user has set there.
+        raise SystemExit(subprocess.run(command, check=False, env={**os.environ, "HOME": folder}).returncode)
     finally:
-        subprocess.run(["umount", "-l", folder], check=False)
-        shutil.rmtree(folder, ignore_errors=True)
+        os.rmdir(folder)
