@@ -45,15 +45,6 @@ print("whole", flush=True)
 time.sleep(1e6)
 """
 
-# ADDRESS FOLDER. With a queue for as many as come at once: that of `python3 -m http.server` is for five.
-FILE_SERVER = """
-import functools, http.server, sys
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 512
-handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[2])
-Server((sys.argv[1], 8080), handler).serve_forever()
-"""
-
 SLURM_CONF = """
 ClusterName=lab
 SlurmctldHost={host}({bridge})
@@ -108,7 +99,8 @@ def wait_for_all(started, processes, is_ready):
 
 
 def by_curl(registry, links, source, folder):
-    server = registry.start([PYTHON, "-c", FILE_SERVER, registry.address, source.parent], stderr=subprocess.DEVNULL)
+    server = registry.start([PYTHON, "-m", "http.server", "--directory", source.parent, "--bind", registry.address,
+                             "8080"], stderr=subprocess.DEVNULL)
     time.sleep(1)
     started = time.monotonic()
     url = f"http://{registry.address}:8080/{source.name}"
