@@ -42,7 +42,7 @@ requests_are() {
   laboratory --nodes 8 --early --kill 2
 }
 
-@test "it is run by an ordinary user as well" {
+@test "an ordinary user can run the laboratory" {
   local folder as=()
   folder=$(mktemp -d /tmp/berth-laboratory-XXXXXX)
   mkdir "$folder/tests" "$folder/build"

@@ -241,10 +241,12 @@ std::vector<unsigned> sources_of(const LayerPlan& plan, unsigned stripe, unsigne
 std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsigned node) {
     const Nodes& order = plan.order[stripe];
     unsigned root_count = roots(plan, order.size());
-    for (unsigned root = 0; root < root_count; ++root)
-        if (plan.seeds[root] == node) return {order[root]};
     unsigned position = place_of(plan, stripe, node);
-    if (position == no_place) return {};
+    if (position == no_place) {
+        auto seed = std::find(plan.seeds.begin(), plan.seeds.begin() + root_count, node);
+        if (seed == plan.seeds.begin() + root_count) return {};
+        return {order[static_cast<size_t>(seed - plan.seeds.begin())]};
+    }
     Nodes out = children_at(plan, position, root_count, order.size());
     for (unsigned& child : out) child = order[child];
     return out;

@@ -83,7 +83,7 @@ class Swarm {
         std::optional<Sealed> sealed;
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
-        std::optional<unsigned> slow_owner;  ///< the place of one that others do not wait for any more
+        std::optional<unsigned> slow_owner;  ///< its place; another one brings the layer too
         std::string reason;
         std::map<unsigned, std::map<unsigned, Time>> complaints;  ///< by place of the source: who, and when last
     };

@@ -96,7 +96,7 @@ Swarm::Sources Swarm::sources(unsigned layer, unsigned place) const {
 bool Swarm::is_source(unsigned layer, unsigned source, unsigned place) const {
     const Member& member = members_[source];
     if (source == place || !is_present(member) || member.is_distrusted || member.is_slow) return false;
-    // Who pulls it alone serves nothing before it is whole; a slow owner gets nothing from the one that has taken over.
+    // Who pulls it alone serves nothing before it is whole, and nobody is to wait for a slow owner once more.
     uint8_t flags = member.layers[layer];
     bool comes_late = (flags & by_self) != 0 || layers_[layer].slow_owner == source;
     return (flags & failed) == 0 && (!comes_late || (flags & has) != 0);

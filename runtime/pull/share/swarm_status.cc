@@ -16,7 +16,7 @@ constexpr auto report_share = std::chrono::seconds(20);  ///< of the time until 
 constexpr uint64_t on_the_way = 1 << 20;
 /// What has to be gained by it before another node brings a layer too.
 constexpr double worth_a_request = 5;  // seconds
-/// The one in the middle lags by less than the owner divided by this: else all do, as on a busy machine.
+/// An owner lags more than so many times as far as the node in the middle: else all lag, as on a busy machine.
 constexpr uint64_t lags_alone = 4;
 
 uint64_t middle_of(std::vector<uint64_t> numbers) {
