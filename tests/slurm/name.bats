@@ -73,7 +73,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
   run named keep --container-readonly sh -c 'id -u; test ! -e /mnt/home/alice; touch /opt/more'
   expect_failure
   expect_output_like "Read-only file system"
-  expect_output_like "^$(alice id -u)"
+  # A line of its own; that of srun's about the exit code can come before it.
+  expect_output_like $'(^|\n)'"$(alice id -u)"$'\n'
   run -0 named keep --container-mounts=/home:/opt/home test -d /opt/home/alice
 }
 
