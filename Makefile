@@ -32,6 +32,17 @@ SLURM_PLUGIN_DIR ?= $(PREFIX)/lib/$(shell $(CXX) -print-multiarch)/slurm-wlm
 CCACHE ?= $(if $(findstring ccache,$(CXX)),,$(shell command -v ccache 2>/dev/null))
 SAN ?=
 COV ?=
+# `make unit` is for those who change something and test again: a build of its own, nothing of which is optimised.
+ifneq ($(filter unit,$(MAKECMDGOALS)),)
+BUILD ?= build-unit
+OPTIMIZE ?= 0
+PCH ?= 1
+UNITY ?= 1
+CXXFLAGS ?= -g1
+# A precompiled header is allowed, and other checkouts find the same objects.
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros,include_file_mtime,include_file_ctime
+export CCACHE_NOHASHDIR ?= 1
+endif
 BUILD ?= build$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(COV),-cov)
 comma := ,
 
@@ -45,7 +56,7 @@ OPTIMIZE ?= 2
 # The user's CXXFLAGS and LDFLAGS come last, so that they win.
 warnings := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wformat=2
 base_flags := -std=c++20 -O$(OPTIMIZE) -g $(warnings) -I. -DBERTH_VERSION='"$(VERSION)"' -D_FILE_OFFSET_BITS=64 \
-  -pthread $(sanitizer_flags) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV),,-D_FORTIFY_SOURCE=2)
+  -pthread $(sanitizer_flags) $(if $(COV),--coverage -O0) $(if $(SAN)$(COV)$(filter 0,$(OPTIMIZE)),,-D_FORTIFY_SOURCE=2)
 base_ldflags := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(if $(SAN),-fsanitize=$(SAN)) $(if $(COV),--coverage)
 
 # Where ISA-L is not there, zlib unpacks gzip, in twice the time.
@@ -110,8 +121,9 @@ mig_archives := $(call archives_of,host plan telemetry config request base)
 # What the tests link of the programs: everything but the files with main.
 testable_sources := $(sort $(filter-out %/main.cc,$(berth_sources) $(pull_sources) $(mig_sources))) \
   $(wildcard $(addprefix spank/,cgroup.cc config.cc device_filter.cc ending.cc follow.cc helper.cc inhabitants.cc \
-  job_leaves.cc job_mounts.cc join.cc leaf.cc memory_kills.cc own_cgroup.cc \
-  overdue.cc owned_directory.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc user_folders.cc watch.cc))
+  held_devices.cc job_leaves.cc job_mounts.cc job_steps.cc join.cc leaf.cc memory_kills.cc \
+  overdue.cc owned_directory.cc own_cgroup.cc own_process.cc run_directory.cc sentinel.cc task_prolog.cc \
+  user_folders.cc watch.cc))
 # The plugin has the grammar of requests and the messages to the helper, and nothing else above base.
 plugin_messages := $(addprefix runtime/plan/,messages.cc visible_devices.cc)
 plugin_sources := $(sort $(wildcard spank/*.cc)) $(sources_base) $(sources_request)
@@ -181,9 +193,9 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
-.PHONY: all plugin tests check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
+.PHONY: all plugin tests unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start pictures \
-  soak soak-run \
+  soak soak-run bench-ab \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
@@ -197,13 +209,28 @@ $(BUILD)/flags: FORCE
 	  echo '$(CXX) $(subst ','\'',$(all_flags)) $(LDFLAGS) ISAL=$(ISAL)' > $@
 FORCE:
 
+# With TAG=plan, `make unit` has only the files with tests of that tag, and of Berth what they include: folders from the
+# topmost one down, or everything where a program or the plugin is among them.
+TAG ?=
+tagged_needs := $(if $(TAG),$(shell scripts/test-needs $(TAG) $(filter tests/unit/%_test.cc,$(unit_sources))))
+tagged_tests := $(filter %.cc,$(tagged_needs))
+tagged_folders := $(filter-out %.cc,$(tagged_needs))
+from_topmost = $(if $(1),$(if $(filter $(folder_$(firstword $(1))),$(tagged_folders)),$(1),\
+  $(call from_topmost,$(wordlist 2,$(words $(1)),$(1)))))
+needs_all := $(filter-out tests/catch.hh tests/fixtures $(foreach layer,$(layers),$(folder_$(layer))),$(tagged_folders))
+tagged_support := $(if $(needs_all),$(filter-out %_test.cc tests/hostile/% tests/cluster/%,$(unit_sources)) \
+  $(testable_sources),tests/main.cc)
+tagged_objects := $(call objects_of,obj,$(tagged_tests)) $(call objects,$(tagged_support))
+tagged_archives := $(if $(needs_all),$(archives),$(call archives_of,$(call from_topmost,$(layers))))
+
 $(BUILD)/pch/catch.hh: $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo '#include "tests/catch.hh"' > $@
 $(BUILD)/pch/catch.hh.gch: $(BUILD)/pch/catch.hh
 	$(CCACHE) $(CXX) $(base_flags) $(test_flags) $(package_flags) $(CPPFLAGS) -x c++-header $< -o $@ $(CXXFLAGS)
 ifneq ($(PCH),)
-with_catch := $(call objects,$(filter %_test.cc,$(unit_sources) $(kernel_sources)))
+with_catch := $(call objects,$(filter %_test.cc,$(unit_sources) $(kernel_sources))) \
+  $(call objects_of,obj,$(tagged_tests))
 $(with_catch): $(BUILD)/pch/catch.hh.gch
 $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
@@ -296,6 +323,9 @@ $(BUILD)/tests/unit: $(call objects,$(testable_sources) $(unit_sources)) \
     $(if $(filter thread,$(SAN)),$(call objects,$(sanitizer_sources))) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
+$(BUILD)/tests/unit-$(TAG): $(tagged_objects) $(tagged_archives)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sanitizer_sources)) $(archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
@@ -312,7 +342,7 @@ $(BUILD)/tests/read_profile: $(call objects_of,obj,tests/cluster/read_profile.cc
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
-$(BUILD)/tests/unit: | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
+$(BUILD)/tests/unit $(if $(needs_all),$(BUILD)/tests/unit-$(TAG)): | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)
 # Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
@@ -394,6 +424,10 @@ $(BUILD)/fuzz-parsers: $(call objects,$(fuzz_sources) $(fuzz_parsers)) $(fuzz_ar
 fuzz-run: fuzz
 	scripts/fuzz $(SECONDS) $(TARGETS)
 
+unit: $(BUILD)/tests/unit$(if $(TAG),-$(TAG))
+	$(if $(TAG),$(if $(tagged_tests),,$(error TAG=$(TAG): no file of tests/unit has a test with this tag)))
+	$< $(if $(TAG),'[$(TAG)]')
+
 check: all tests check-lint check-layers check-rows check-fuzz check-messages check-consistency \
     $(if $(SAN)$(COV),,check-exports)
 	$(BUILD)/tests/unit
@@ -440,18 +474,60 @@ include tests/bench/bench.mk rpm/packages.mk
 clean:
 	rm -rf build build-* compile_commands.json
 
+define help_text
+make TARGET:
+all                the programs and the plugin; what `make` alone makes
+plugin             the plugin alone; SLURM=PREFIX: for the Slurm that is installed there
+tests              the programs of the unit and the kernel tests
+unit               builds and runs the unit tests, nothing optimised; TAG=plan: those of this tag, and what they need
+check              builds all of this, runs the unit and the kernel tests, and the checks below
+check-layers       no folder includes what is in one above it
+check-lint         scripts and sources by shellcheck, cppcheck and their like
+check-messages     the messages are those of tests/messages.golden
+check-rows         each row of the tables of hostile input names a test that is there
+check-fuzz         each parser has a target for libFuzzer
+check-includes     compiles each source by itself; BASE=REVISION: those that have changed since
+check-consistency  programs, manual pages, completions and conf/berth.conf name the same commands, options and keys
+check-exports      the plugin shows SPANK's symbols and no others
+tidy               clang-tidy over the sources; BASE as above
+wrap               breaks the lines of C++ that are too long
+format             formats all of the C++
+install            into PREFIX and SYSCONFDIR, below DESTDIR
+install-files      of that, what is not compiled
+install-enroot     Berth under the name enroot, too
+install-mig        berth-mig and what calls it, too
+deb                packages of Debian, in $(BUILD)/deb
+rpm                packages of RHEL and its relatives
+dist               the source as a tar file
+tarball            the programs with their libraries as a tar file
+fuzz               the programs that feed the parsers what nobody expects
+fuzz-programs      of them, what links all targets
+fuzz-run           runs them for SECONDS each, or TARGETS alone
+cluster-model      the model of a cold start on many nodes
+gpu-tests          the programs of `scripts/test gpu`
+bench-start        starts beside other runtimes
+bench-srun         what a container adds to a step, in a box that is up
+bench-hooks        what the hooks add to a start
+bench-image        a pull of a large image beside its parts and other tools; SCALE is its size
+bench-again        a pull when little or nothing is new
+bench-early        starts of a large image over a slow link
+bench-io           reading in an image beside a directory and the kernel's squashfs
+bench-noise        what a container costs a program that computes on all CPUs
+bench-gpu          what a container costs on a node with a GPU
+bench-ab           two builds beside each other: WHAT=io|start AB='with=build without=/other/build'
+pictures           the pictures of docs/cluster.md, from cold starts in a box
+soak               a thousand starts and two hundred kills in a box that is up
+soak-run           the same outside of Slurm
+clean              removes all builds
+help               this text
+settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)
+          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)
+          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)
+          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1
+          OPTIMIZE=$(OPTIMIZE)   CCACHE=$(CCACHE)   SCALE=$(SCALE)
+          SECONDS=$(SECONDS)   TARGETS=$(TARGETS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS
+endef
 help:
-	@echo 'targets: all plugin tests check cluster-model gpu-tests fuzz fuzz-run'
-	@echo '         bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun'
-	@echo '         bench-start pictures soak soak-run'
-	@echo '         install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format'
-	@echo '         check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency'
-	@echo '         clean help'
-	@echo 'settings: PREFIX=$(PREFIX) DESTDIR= SYSCONFDIR=$(SYSCONFDIR) LIBEXECDIR=$(LIBEXECDIR) MANDIR=$(MANDIR)'
-	@echo '          SLURM=$(SLURM) SLURM_PLUGIN_DIR=$(SLURM_PLUGIN_DIR) DATADIR=$(DATADIR) LOCALSTATEDIR=$(LOCALSTATEDIR)'
-	@echo '          BASH_COMPLETION_DIR=$(BASH_COMPLETION_DIR) ZSH_COMPLETION_DIR=$(ZSH_COMPLETION_DIR)'
-	@echo '          SAN=address,undefined | thread   COV=1   ISAL=$(ISAL)   STATIC=   PCH=1   UNITY=1'
-	@echo '          OPTIMIZE=$(OPTIMIZE)   CCACHE=$(CCACHE)   SCALE=$(SCALE)'
-	@echo '          SECONDS=$(SECONDS)   TARGETS=$(TARGETS)   BUILD=$(BUILD)   CXX CXXFLAGS LDFLAGS'
+	@:$(info $(help_text))
 
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

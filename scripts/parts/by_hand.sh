@@ -32,7 +32,7 @@ run_sanitize_slurm() {
   folder=$(in_box sanitize printenv BERTH_BOX_DIR)
   in_box sanitize scripts/slurm-in-a-box down &&
     BERTH_BOX_SANITIZED=build-address-undefined in_box sanitize scripts/slurm-in-a-box up --cgroup || code=$?
-  (( code )) || in_box sanitize logged "$work/$name.log" bats --tap --timing tests/sanitized \
+  (( code )) || in_box sanitize logged "$work/$name.log" tap --timing tests/sanitized \
     tests/slurm/{run,entrypoint,name,save,signals,early}.bats || code=$?
   touch "$work/$name.log"
   count_bats "$name" "$work/$name.log" "$code"
@@ -57,7 +57,7 @@ run_gpu_slurm() {
   (( code )) || { in_box gpu-slurm scripts/slurm-in-a-box down &&
     in_box gpu-slurm scripts/slurm-in-a-box up --nodes 1 --cgroup --with own-gpus &&
     in_box gpu-slurm scripts/make-test-image --main; } || code=$?
-  (( code )) || in_box gpu-slurm logged "$work/gpu-slurm.log" bats --tap --timing tests/gpu || code=$?
+  (( code )) || in_box gpu-slurm logged "$work/gpu-slurm.log" tap --timing tests/gpu || code=$?
   touch "$work/gpu-slurm.log"
   count_bats gpu-slurm "$work/gpu-slurm.log" "$code"
   in_box gpu-slurm scripts/slurm-in-a-box down
@@ -98,7 +98,7 @@ run_upgrade() {
   other=$(other_build) || code=$?
   (( code )) || { in_box upgrade scripts/slurm-in-a-box down &&
     BERTH_BOX_OTHER=$other in_box upgrade scripts/slurm-in-a-box up; } || code=$?
-  (( code )) || in_box upgrade logged "$work/upgrade.log" bats --tap --timing tests/upgrade || code=$?
+  (( code )) || in_box upgrade logged "$work/upgrade.log" tap --timing tests/upgrade || code=$?
   touch "$work/upgrade.log"
   count_bats upgrade "$work/upgrade.log" "$code"
   in_box upgrade scripts/slurm-in-a-box down
@@ -110,7 +110,7 @@ run_sites() {
   local code=0 tags='!newer'
   [[ -z ${BERTH_BOX_SLURM:-} ]] || tags=newer
   scripts/install-deps --sites || code=$?
-  (( code )) || in_box sites logged "$work/sites.log" bats --tap --timing --filter-tags "$tags" tests/sites || code=$?
+  (( code )) || in_box sites logged "$work/sites.log" tap --timing --filter-tags "$tags" tests/sites || code=$?
   touch "$work/sites.log"
   count_bats sites "$work/sites.log" "$code"
   in_box sites scripts/slurm-in-a-box down
@@ -123,7 +123,7 @@ run_soak() {
   in_box soak scripts/slurm-in-a-box down && in_box soak scripts/slurm-in-a-box up --cgroup && \
     in_box soak scripts/make-test-image --main || code=$?
   (( code )) || in_box soak logged "$work/soak.log" make -s soak || code=$?
-  (( code )) || BERTH_TEST_MISTAKES=500 in_box soak bats --tap --filter 'many steps with mistakes' tests/slurm ||
+  (( code )) || BERTH_TEST_MISTAKES=500 in_box soak tap --filter 'many steps with mistakes' tests/slurm ||
     code=$?
   in_box soak scripts/slurm-in-a-box down
   (( code == 0 )) || good=0

@@ -49,12 +49,67 @@ logged() {
   return "$code"
 }
 
+# bats with TAP, and of a test that fails the output of its last command.
+tap() { bats --print-output-on-failure --tap "$@"; }
+
 # Adds a run of a test program of Catch2 up: run_catch NAME CMD...
 run_catch() {
   local name=$1 code=0
   shift
   logged "$work/$name.log" "$@" || code=$?
   count_catch "$name" "$work/$name.log" "$code"
+}
+
+# The beginning and the end of a part, for people and for watch_over: begin NAME, end NAME.
+begin() {
+  echo "== $1 begins ($SECONDS s after the start)"
+  echo "$SECONDS" > "$work/running/$1"
+}
+end() {
+  local began
+  began=$(< "$work/running/$1") && rm -f "$work/running/$1"
+  echo "== $1 has ended after $((SECONDS - began)) s"
+}
+
+# Which parts run, and how many tests of the plans in their logs have reported.
+progress() {
+  local names log plan
+  names=$(find "$work/running" -type f -printf '%f, ')
+  echo "== at $SECONDS s: ${names%, }"
+  for log in "$work"/*.log; do
+    [[ -e $log ]] || continue
+    plan=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p;/^1\.\./q' "$log")
+    [[ -z $plan ]] || awk -v plan="$plan" -v name="$(basename "$log" .log)" '
+      /^ok /  { good++ }
+      /^not ok / { bad++ }
+      END {
+        if (good + bad < plan)
+          printf "     %s: %d of %d%s\n", name, good + bad, plan, bad ? ", " bad " failed" : ""
+      }
+      ' "$log"
+  done
+}
+
+# Beside everything else: tells each failure within seconds, and every three quarters of a minute how far all are.
+watch_over() {
+  local told=$SECONDS
+  trap - EXIT
+  touch "$work/told"
+  while sleep 3; do
+    failed_names > "$work/failed"
+    grep -Fxv -f "$work/told" "$work/failed" || true
+    mv "$work/failed" "$work/told"
+    if (( SECONDS - told >= 45 )); then
+      progress
+      told=$SECONDS
+    fi
+  done
+}
+end_watch() {
+  [[ -n ${watcher:-} ]] || return 0
+  kill "$watcher" 2> /dev/null || true
+  wait "$watcher" 2> /dev/null || true
+  watcher=
 }
 
 # The names of the tests that failed, so that the end of a long output has them. Catch2 puts a test's name between two
