@@ -67,9 +67,11 @@ class Log {
         }
     }
 
-    Manner manner(const std::string& job) const {
+    /// While a GPU is still in use, other jobs' berth-migs get on with theirs: their Epilogs do not wait for long.
+    Manner manner(const std::string& job, State& state) const {
         Manner out;
         out.dry_run = arguments_.dry_run;
+        out.pause = [&state, pause = out.pause] { state.without_lock(pause); };
         out.told = [this, job](const Gpu& gpu, const std::string& step) {
             write(cat("job ", job, ": GPU ", name_of(gpu), ": ", step));
         };
@@ -104,11 +106,12 @@ std::vector<Record> left_behind(const Driver& driver, const State& state, const 
     return out;
 }
 
-void divide(const Arguments& arguments, const State& state, const Log& log) {
+void divide(const Arguments& arguments, State& state, const Log& log) {
     plan::MigRequest request = plan::parse_mig(arguments.request);
     std::vector<unsigned> minors = minors_of_job(arguments);
     Driver driver(arguments.library);
-    apply(driver, state, arguments.job, request, minors, log.manner(std::to_string(arguments.job)));
+    apply(driver, state, arguments.job, request, minors,
+          log.manner(std::to_string(arguments.job), state));
     if (!arguments.dry_run) state.tell(arguments.job, cat(plan::mig_ready, plan::mig_text(request)));
     log.write(cat("job ", arguments.job, ": ", plan::mig_text(request), " on each of ", minors.size(), " GPUs"));
 }
@@ -138,7 +141,7 @@ int apply_command(const Arguments& arguments) {
             } else if (!state.records().empty()) {
                 Driver driver(arguments.library);
                 restore(driver, state, left_behind(driver, state, minors_of_job(arguments)),
-                        log.manner(std::to_string(arguments.job)));
+                        log.manner(std::to_string(arguments.job), state));
             }
             return 0;
         } catch (const LeftChanged& error) {
@@ -165,7 +168,7 @@ int restore_command(const Arguments& arguments) {
         if (!arguments.dry_run) arguments.all ? state.forget_all() : state.forget(arguments.job);
         if (records.empty()) return 0;
         Driver driver(arguments.library);
-        restore(driver, state, records, log.manner(arguments.all ? "-" : std::to_string(arguments.job)));
+        restore(driver, state, records, log.manner(arguments.all ? "-" : std::to_string(arguments.job), state));
         if (!arguments.dry_run) log.write(cat("restored ", records.size(), " GPUs"));
     } catch (const Error& error) {
         log.write(cat("not restored: ", error.what()));

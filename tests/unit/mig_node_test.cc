@@ -228,6 +228,32 @@ TEST_CASE("berth-mig: what a process uses is not destroyed", "[mig]") {
     CHECK(records(node) == 0);
 }
 
+TEST_CASE("berth-mig: while GPUs are in use others have their turn, and several take no longer than one", "[mig]") {
+    Node node({"H100-80GB", "H100-80GB"});
+    REQUIRE(applied(node, 7, "1g.10gb:7", {0, 1}).empty());
+    std::string busy = node.scene + "busy 19 6\n";
+    busy.insert(busy.find("gpu 00000000:2B"), "busy 19 6\n");
+    ::setenv("BERTH_FAKE_NVML", busy.c_str(), 1);
+    State state(node.state, {});
+    int turns = 0;
+    Manner how = manner();
+    how.patience = std::chrono::milliseconds(100);
+    how.pause = [&] {
+        state.without_lock([&] {
+            // Another job's berth-mig.
+            State other(node.state, {});
+            ++turns;
+            std::this_thread::sleep_for(how.patience);
+        });
+    };
+    Driver driver(stand_in());
+    CHECK_THROWS_WITH(restore(driver, state, state.records(), how), Catch::Contains("IN_USE"));
+    // None where the machine was too busy.
+    CHECK(turns <= 1);
+    CHECK(state.has_lock());
+    CHECK(state.records().size() == 2);
+}
+
 TEST_CASE("berth-mig: a driver that places compute instances itself gets the same", "[mig]") {
     Node node({"H100-80GB"});
     node.with("without nvmlGpuInstanceCreateComputeInstanceWithPlacement");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
 #include "runtime/base/text.hh"
 #include "runtime/mig/layout/arrange.hh"
@@ -18,23 +17,26 @@ struct Change {
     Layout first, wanted;
 };
 
-void make_patiently(const Driver& driver, const Change& change, const Step& step, std::chrono::milliseconds patience) {
-    auto end = std::chrono::steady_clock::now() + patience;
+using Clock = std::chrono::steady_clock;
+
+void make_patiently(const Driver& driver, const Change& change, const Step& step, const Manner& manner,
+                    Clock::time_point end) {
     for (;;) {
         try {
             return driver.make(change.gpu, step, change.model);
         } catch (const InUse&) {
-            if (std::chrono::steady_clock::now() >= end) throw;
+            if (Clock::now() >= end) throw;
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        manner.pause();
     }
 }
 
-/// From whatever the GPU is divided into to `wanted`.
-void reach(const Driver& driver, const Change& change, const Layout& wanted, const Manner& manner) {
+/// From whatever the GPU is divided into to `wanted`. What is in use by `end` stays.
+void reach(const Driver& driver, const Change& change, const Layout& wanted, const Manner& manner,
+           Clock::time_point end) {
     for (const Step& step : steps_between(driver.layout(change.gpu), wanted)) {
         manner.told(change.gpu, text_of(step, change.model));
-        if (!manner.dry_run) make_patiently(driver, change, step, manner.patience);
+        if (!manner.dry_run) make_patiently(driver, change, step, manner, end);
     }
     if (!manner.dry_run && !same_layout(driver.layout(change.gpu), wanted))
         throw Error(cat("GPU ", name_of(change.gpu), ": the driver has made something else than it was told"));
@@ -61,9 +63,10 @@ std::vector<Change> plan_of(const Driver& driver, const std::vector<Record>& rec
 /// `why` is the error for which it goes back.
 void go_back(const Driver& driver, const State& state, uint32_t job, const std::vector<Change>& changes,
              const Manner& manner, const std::string& why) {
+    Clock::time_point end = Clock::now() + manner.patience;
     for (const Change& one : changes) {
         try {
-            reach(driver, one, one.first, manner);
+            reach(driver, one, one.first, manner, end);
             state.drop({one.gpu.uuid, job, {}});
         } catch (const Error& error) {
             throw LeftChanged(cat(why, "; and bringing back what the GPU was: ", error.what()));
@@ -82,11 +85,12 @@ Gpu gpu_with(const Driver& driver, unsigned minor) {
 void apply(const Driver& driver, const State& state, uint32_t job, const plan::MigRequest& request,
            const std::vector<unsigned>& minors, const Manner& manner) {
     std::vector<Change> changes = plan_of(driver, state.records(), request, minors), begun;
+    Clock::time_point end = Clock::now() + manner.patience;
     for (const Change& one : changes) {
         try {
             if (!manner.dry_run) state.keep({one.gpu.uuid, job, one.first});
             begun.push_back(one);
-            reach(driver, one, one.wanted, manner);
+            reach(driver, one, one.wanted, manner, end);
         } catch (const Error& error) {
             if (!manner.dry_run) go_back(driver, state, job, begun, manner, error.what());
             throw;
@@ -97,6 +101,7 @@ void apply(const Driver& driver, const State& state, uint32_t job, const plan::M
 void restore(const Driver& driver, const State& state, const std::vector<Record>& records, const Manner& manner) {
     std::optional<Error> first_error;
     std::vector<Gpu> gpus = driver.gpus();
+    Clock::time_point end = Clock::now() + manner.patience;
     for (const Record& record : records) {
         try {
             auto gpu = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu& it) { return it.uuid == record.gpu; });
@@ -104,9 +109,10 @@ void restore(const Driver& driver, const State& state, const std::vector<Record>
                 throw Error(cat("GPU ", printable(record.gpu), " of job ", record.job,
                                 " does not answer; restore it later, or remove its record if it is another one now"));
             driver.require_mig(*gpu);
-            reach(driver, {*gpu, driver.model(*gpu), {}, {}}, record.first, manner);
+            reach(driver, {*gpu, driver.model(*gpu), {}, {}}, record.first, manner, end);
             if (!manner.dry_run) state.drop(record);
         } catch (const Error& error) {
+            if (!state.has_lock()) throw;
             if (!first_error) first_error = error;
         }
     }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/mig/node/driver.hh"
@@ -16,8 +17,10 @@ struct Manner {
     /// Told each step before it is made.
     std::function<void(const Gpu&, const std::string& step)> told = [](const Gpu&, const std::string&) {};
     bool dry_run = false;  ///< nothing is changed, neither GPUs nor records
-    /// How long a process that still uses what is to be destroyed may take to end.
+    /// How long processes that still use what is to be destroyed may take to end, for all GPUs together.
     std::chrono::milliseconds patience = std::chrono::seconds(10);
+    /// Waits a moment for them; nothing is changed meanwhile. Best without the state's lock.
+    std::function<void()> pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
 };
 
 /// A GPU is left as no record says that it was: more than a job is concerned.

@@ -63,8 +63,14 @@ const std::string& file_name(const std::string& uuid) {
 }  // namespace
 
 State::State(std::string path, std::chrono::seconds patience)
-    : path_(std::move(path)), gpus_(folder(path_ + "/gpus")), jobs_(folder(path_ + "/jobs")),
+    : path_(std::move(path)), patience_(patience), gpus_(folder(path_ + "/gpus")), jobs_(folder(path_ + "/jobs")),
       lock_(lock_of(path_ + "/lock", patience)) {}
+
+void State::without_lock(const std::function<void()>& wait) {
+    lock_.unlock();
+    wait();
+    lock_ = lock_of(path_ + "/lock", patience_);
+}
 
 bool State::is_empty(const std::string& path) {
     for (const char* name : {"/gpus", "/jobs"}) {

@@ -2,6 +2,7 @@
 // MIG devices. Every file appears whole, by a rename.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,11 @@ class State {
     /// Makes the folder where it is missing, and holds its lock: one berth-mig at a time changes GPUs. Throws Error
     /// when another one holds it for so long.
     State(std::string path, std::chrono::seconds patience);
+
+    /// Lets other berth-migs have their turn while `wait` lasts. Throws Error as the constructor does; then there is no
+    /// lock any more.
+    void without_lock(const std::function<void()>& wait);
+    bool has_lock() const { return bool(lock_); }
 
     /// True when it has neither records nor anything to tell. Without the lock, which may be held for long: what a job
     /// has there, its own Prolog has put there.
@@ -36,6 +42,7 @@ class State {
 
   private:
     std::string path_;
+    std::chrono::seconds patience_;
     Fd gpus_, jobs_;
     Lock lock_;
 };
