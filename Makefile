@@ -135,7 +135,8 @@ fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_target
 # Parsers in the folders that link more than a parser needs.
 fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/images/file.cc \
   runtime/images/spelling.cc runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
-  $(addprefix runtime/pull/share/,coming_head.cc coming_reader.cc messages.cc session.cc) \
+  $(addprefix runtime/pull/share/,coming_head.cc coming_image.cc coming_reader.cc messages.cc partial_pieces.cc \
+    piece_owners.cc request_path.cc session.cc) \
   $(wildcard runtime/pull/report/*.cc) \
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)

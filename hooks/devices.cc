@@ -38,6 +38,15 @@ void judge_as_the_users(plan::ContainerEdits& made, const hooks::DeviceMaker& ma
             for (plan::Edit& edit : made.edits) edit.origin = cat(edit.origin, ", by ", plan::variable_of(key));
 }
 
+/// In place of an image that is not opened: of the node's files none depends on it.
+class NoFiles : public hooks::Rootfs {
+  public:
+    bool exists(const std::string&) const override { return false; }
+    std::optional<std::string> resolved(const std::string&) const override { return std::nullopt; }
+    std::vector<std::string> list(const std::string&) const override { return {}; }
+    std::string read(const std::string&, uint64_t, size_t) const override { return {}; }
+};
+
 bool adds_something(const plan::ContainerEdits& made) {
     return !made.edits.empty() || !made.environment.empty() || !made.devices.empty() || !made.warnings.empty();
 }
@@ -60,6 +69,7 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
                                                   .job = environment,
                                                   .before = out});
         made.vendor = maker->vendor;
+        made.granted = maker->grants != nullptr;
         judge_as_the_users(made, *maker, site);
         if (adds_something(made)) out.push_back(std::move(made));
     }
@@ -73,6 +83,31 @@ std::vector<plan::ContainerEdits> device_edits(const ContainerImage& image, cons
                                                const std::vector<std::string>& environment,
                                                const std::function<void(const std::string&)>& warn) {
     return device_edits(hooks::Host(), image, site, environment, warn);
+}
+
+plan::DeviceGrant granted_devices(const hooks::Host& host, const std::vector<std::string>& image,
+                                  const plan::Site& site, const std::vector<std::string>& environment) {
+    std::vector<plan::ContainerEdits> out;
+    std::vector<std::string> image_variables = container_variables(image, site);
+    for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
+        if (maker->grants == nullptr || !maker->grants(host, site, environment) ||
+            std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end())
+            continue;
+        out.push_back(maker->make({.host = host,
+                                   .image = NoFiles(),
+                                   .site = site,
+                                   .image_variables = image_variables,
+                                   .job = environment,
+                                   .before = out}));
+        out.back().vendor = maker->vendor;
+        out.back().granted = true;
+    }
+    return plan::device_grant(out);
+}
+
+plan::DeviceGrant granted_devices(const std::vector<std::string>& image, const plan::Site& site,
+                                  const std::vector<std::string>& environment) {
+    return granted_devices(hooks::Host(), image, site, environment);
 }
 
 }  // namespace berth

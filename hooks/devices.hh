@@ -22,4 +22,14 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
                                                const plan::Site& site, const std::vector<std::string>& environment,
                                                const std::function<void(const std::string&)>& warn);
 
+/// What the makers would give to a step with `environment` because of what it may have of this node, in a container
+/// whose image has the variables `image`. The image's files and the site's own programs have no part in it. Costs a few
+/// system calls on a node without such devices. Throws Error as device_edits() does.
+plan::DeviceGrant granted_devices(const std::vector<std::string>& image, const plan::Site& site,
+                                  const std::vector<std::string>& environment);
+
+/// The same with another node's file system.
+plan::DeviceGrant granted_devices(const hooks::Host& host, const std::vector<std::string>& image,
+                                  const plan::Site& site, const std::vector<std::string>& environment);
+
 }  // namespace berth

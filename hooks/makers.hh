@@ -89,6 +89,9 @@ struct DeviceMaker {
     /// The node's devices of it; null: the list says that this family has none to tell.
     DeviceList (*list)(const DeviceListRequest&) = nullptr;
     const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"
+    /// Whether the node has devices of it, so that its edits depend on what the caller with this environment may have.
+    /// Costs a few system calls. Null: they never do.
+    bool (*grants)(const Host&, const plan::Site&, const std::vector<std::string>& job) = nullptr;
     /// Names of hooks in CDI specifications (those of nvidia-ctk) that this maker does.
     std::span<const char* const> cdi_hooks = {};
     CdiHookResult (*do_cdi_hooks)(const CdiHookRequest&) = nullptr;

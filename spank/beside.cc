@@ -9,6 +9,7 @@
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/option_names.hh"
 #include "runtime/request/options.hh"
+#include "spank/carried.hh"
 #include "spank/step.hh"
 
 namespace berth::spank {
@@ -21,15 +22,6 @@ int look_for_pyxis(dl_phdr_info* object, size_t, void* found) {
     if (path.substr(path.rfind('/') + 1).find("pyxis") == path.npos) return 0;
     *static_cast<bool*>(found) = true;
     return 1;
-}
-
-/// The value of a variable of the job; empty where there is none.
-std::string variable_of(spank_t spank, const std::string& name) {
-    constexpr size_t longest = 1 << 17;  // the kernel's limit for one string of an environment
-    std::string value(longest, '\0');
-    if (spank_getenv(spank, name.c_str(), value.data(), longest) != ESPANK_SUCCESS) return {};
-    value.resize(value.find('\0'));
-    return value;
 }
 
 }  // namespace
@@ -49,10 +41,10 @@ void stand_back() {
 }
 
 void take_pyxis_variables(spank_t spank) {
-    if (variable_of(spank, plan::options_variable).empty()) return;
+    if (job_variable(spank, plan::options_variable).empty()) return;
     for (const plan::SrunOption& option : plan::srun_options()) {
         std::string pyxis = plan::variable_name("PYXIS_", option.name);
-        std::string value = variable_of(spank, pyxis);
+        std::string value = job_variable(spank, pyxis);
         if (value.empty()) continue;
         spank_setenv(spank, plan::variable_name("BERTH_", option.name).c_str(), value.c_str(), 0);
         spank_unsetenv(spank, pyxis.c_str());
@@ -60,7 +52,7 @@ void take_pyxis_variables(spank_t spank) {
 }
 
 bool step_is_ours(spank_t spank) {
-    return !step().options.empty() || !variable_of(spank, plan::options_variable).empty();
+    return !step().options.empty() || !job_variable(spank, plan::options_variable).empty();
 }
 
 }  // namespace berth::spank

@@ -9,7 +9,7 @@ namespace berth::spank {
 
 namespace {
 
-constexpr std::string_view leaf_name = "berth", step_leaf_prefix = "berth_";
+constexpr std::string_view leaf_name = "berth", step_leaf_prefix = "berth_", handed_over_prefix = "berth_from_";
 
 /// A line of /proc/PID/cgroup, "4:freezer:/slurm/uid_1/job_2": see cgroups(7).
 struct Line {
@@ -72,12 +72,14 @@ LeafPlace leaf_of_job(const JobGroup& group, std::string_view step) {
     return {group.mount, group.job, group.unified ? cat(step_leaf_prefix, step) : std::string(leaf_name)};
 }
 
+std::string leaf_handed_over_by(uint32_t from) { return cat(handed_over_prefix, from); }
+
 bool is_leaf_name(std::string_view name) {
     return name == leaf_name || name.starts_with(step_leaf_prefix);
 }
 
 bool is_name_of_jobs_leaf(std::string_view name, bool unified) {
-    return unified ? name.starts_with(step_leaf_prefix) : name == leaf_name;
+    return unified ? name.starts_with(step_leaf_prefix) : name == leaf_name || name.starts_with(handed_over_prefix);
 }
 
 std::string tasks_of_step(const JobGroup& group) { return group.step + "/user"; }

@@ -1,6 +1,7 @@
 // Where Slurm has put a step in the node's cgroups, and where its helper belongs: from the text of /proc/PID/cgroup.
 // Pure.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,10 +42,13 @@ LeafPlace leaf_of_step(const JobGroup& group, std::string_view step);
 /// since the device nodes that may be opened are those of the group.
 LeafPlace leaf_of_job(const JobGroup& group, std::string_view step);
 
-/// True for the names that these two give, of whatever step.
+/// The name of the leaf, below a job's group, of what it has been handed by the job `from`, which has ended.
+std::string leaf_handed_over_by(uint32_t from);
+
+/// True for the names that these three give, of whatever step.
 bool is_leaf_name(std::string_view name);
 
-/// True for the names of leaf_of_job() alone.
+/// True for the names of leaves that end with the job: of leaf_of_job() and leaf_handed_over_by().
 bool is_name_of_jobs_leaf(std::string_view name, bool unified);
 
 /// With version 2 the group that Slurm puts a step's tasks in, with a slash in front.

@@ -13,6 +13,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/definition.hh"
+#include "spank/options.hh"
 #include "spank/slurm.hh"
 #include "spank/step.hh"
 
@@ -89,6 +90,11 @@ plan::GivenOptions winners(const plan::GivenOptions& own, const plan::Definition
     return out;
 }
 
+bool has_value(const char* name) {
+    const std::string* value = plan::given(step().options, name);
+    return value != nullptr && !value->empty();
+}
+
 void leave_definition(const plan::Definition& definition) {
     setenv(plan::definition_variable, plan::definition_text(definition).c_str(), 1);
     if (plan::given(definition.options, "container-name") != nullptr)
@@ -101,7 +107,7 @@ void leave_definition(const plan::Definition& definition) {
 
 void take_environment_file(const plan::GivenOptions& own) {
     const std::string* given = plan::given(step().options, option);
-    if (given == nullptr) return;
+    if (given == nullptr || given->empty()) return;
     const std::string name = *given;
     std::optional<plan::Definition> of_job = definition_of_job(name);
     plan::Definition definition = of_job ? *of_job : read_definition(name);
@@ -109,11 +115,10 @@ void take_environment_file(const plan::GivenOptions& own) {
     definition.replaced.clear();
     plan::replace_options(step().options, definition, strong);
     for (const auto& [word, value] : definition.options) plan::add_option_if_new(step().options, word, value);
-    if (plan::given(step().options, "container-image") == nullptr &&
-        plan::given(step().options, "container-name") == nullptr)
+    if (!has_value("container-image") && !has_value("container-name"))
         throw Error(cat("--container-environment: ", printable(name, 1024),
                         " has no image; write image = \"...\" in it, or give --container-image"));
-    bool reads_again = spank_context() == S_CTX_ALLOCATOR && std::strcmp(program_invocation_short_name, "sbatch") != 0;
+    bool reads_again = spank_context() == S_CTX_ALLOCATOR && !is_sbatch();
     if (!reads_again) leave_definition(definition);
 }
 

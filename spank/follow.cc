@@ -31,7 +31,9 @@ HelperLines::Status HelperLines::read(int socket) {
     if (status != Status::message) return status;
     if (++lines_ > most_)
         throw Error(cat("reading a message of berth's plugin or helper: it is one of more than ", most_));
-    line_ = plan::progress_text(inbox_.take().message);
+    Message message = inbox_.take().message;
+    line_ = plan::progress_text(message);
+    last_ = plan::is_last(message);
     return status;
 }
 

@@ -19,12 +19,15 @@ class HelperLines {
     Status read(int socket);
     /// The line, without control characters.
     std::string take();
+    /// True when that line says why the container is no more.
+    bool last() const { return last_; }
 
   private:
     size_t most_;
     Inbox inbox_;
     std::string line_;
     size_t lines_ = 0;
+    bool last_ = false;
 };
 
 /// How a save ended for slurmstepd.

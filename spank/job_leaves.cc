@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -15,6 +18,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "spank/cgroup.hh"
+#include "spank/held_devices.hh"
 #include "spank/inhabitants.hh"
 #include "spank/owned_directory.hh"
 
@@ -55,6 +59,16 @@ std::vector<Leaf> leaves_in(int group) {
     }
     std::erase_if(out, [](const Leaf& leaf) { return !leaf; });
     return out;
+}
+
+/// In the group or in one below it; Slurm has no more than a few levels of them.
+bool has_processes(int group, int levels = 4) {
+    if (!processes_in(group).empty()) return true;
+    for (const std::string& name : levels > 0 ? groups_in(group) : std::vector<std::string>())
+        if (Fd below = sys::open_if_exists(group, name, directory_flags);
+            below && has_processes(below.get(), levels - 1))
+            return true;
+    return false;
 }
 
 bool is_of_version_1(const std::string& path) { return path.find("/uid_") != path.npos; }
@@ -132,12 +146,12 @@ std::vector<Leaf> leaves_of_job(int group, const std::string& path) {
     return out;
 }
 
-/// The leaf of the job's in which a process of the user's runs; empty when there is none.
-Leaf leaf_with_process_of(int group, const std::string& path, const std::string& uid) {
-    for (Leaf& leaf : leaves_of_job(group, path))
+/// True when a process of the user's runs in a leaf of the job's.
+bool has_process_of(int group, const std::string& path, const std::string& uid) {
+    for (const Leaf& leaf : leaves_of_job(group, path))
         for (pid_t pid : leaf.members())
-            if (uid_of(pid) == uid) return std::move(leaf);
-    return Leaf();
+            if (uid_of(pid) == uid) return true;
+    return false;
 }
 
 /// In the hierarchies without leaves of version 1 it goes to the job's own group.
@@ -145,6 +159,40 @@ void move_to_job(pid_t pid, const Leaf& leaf, const std::string& mount, const st
     if (!leaf.take(pid)) return;
     for (const std::string& other : other_hierarchies(mount, path))
         if (Fd there = open_group(other, path)) move_process(there.get(), pid);
+}
+
+/// How many files of all that is handed over are looked at; a process with more is ended. A user can open millions.
+constexpr size_t most_links = 1 << 20;
+/// What forks faster than that is looked at is ended with all that is there.
+constexpr int most_looks = 200;
+
+/// Kills what holds a device in a leaf of what has been handed over. From the move on nothing there can open one that
+/// its new job has not, and what was forked before or meanwhile is there as well: it ends when nobody is new.
+void kill_holders(const Leaf& leaf) {
+    std::set<pid_t> seen;
+    size_t links = most_links;
+    for (int look = 0; look < most_looks; ++look) {
+        size_t before = seen.size();
+        for (pid_t pid : leaf.members()) {
+            Fd process(seen.contains(pid) ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+            if (!process) continue;
+            seen.insert(pid);
+            if (!holds_devices(pid, links)) continue;
+            // The number is another process's when it is no longer in the list.
+            std::vector<pid_t> still = leaf.members();
+            if (std::find(still.begin(), still.end(), pid) != still.end())
+                syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+        }
+        if (seen.size() == before) return;
+    }
+    leaf.kill_all();
+}
+
+/// What cannot be looked at does not go along.
+void end_holders(const Leaf& leaf) try {
+    kill_holders(leaf);
+} catch (const Error&) {
+    leaf.kill_all();
 }
 
 }  // namespace
@@ -160,7 +208,8 @@ void remember_job_group(const std::string& folder, const std::string& node, uint
 }
 
 JobLeaves::JobLeaves(const std::string& folder, const std::string& node, uint32_t job)
-    : links_path_(folder),
+    : job_(job),
+      links_path_(folder),
       links_(sys::open_if_exists(AT_FDCWD, folder, directory_flags)),
       link_prefix_(link_prefix(node)),
       link_(cat(link_prefix_, job)) {
@@ -168,6 +217,14 @@ JobLeaves::JobLeaves(const std::string& folder, const std::string& node, uint32_
     Fd hierarchy = sys::open_if_exists(AT_FDCWD, target_.mount, O_RDONLY | O_DIRECTORY);
     if (hierarchy) group_ = sys::find_beneath(hierarchy.get(), target_.path.substr(1), directory_flags);
     if (group_) leaves_of_job_ = leaves_of_job(group_.get(), target_.path);
+}
+
+bool JobLeaves::has_steps() const {
+    for (const std::string& name : group_ ? groups_in(group_.get()) : std::vector<std::string>())
+        if (Fd step = sys::open_if_exists(group_.get(), name, directory_flags);
+            step && name.starts_with("step_") && has_processes(step.get()))
+            return true;
+    return false;
 }
 
 JobLeaves::Target JobLeaves::target_of(const std::string& link) const {
@@ -187,15 +244,19 @@ void JobLeaves::wait_for_slurm() const {
     }
 }
 
-bool JobLeaves::end(int timeout_ms) {
+bool JobLeaves::end(int timeout_ms, bool slurm_is_done) {
     bool out = true;
-    hand_over_servers();
+    try {
+        hand_over_servers();
+    } catch (const Error&) {
+        // What could not be handed over ends with the job.
+    }
     leaves_of_job_.clear();
     if (group_) {
         for (Leaf& leaf : leaves_in(group_.get())) out = leaf.end(timeout_ms) && out;
         group_.reset();
     }
-    if (!target_.path.empty()) {
+    if (slurm_is_done && !target_.path.empty()) {
         wait_for_slurm();
         remove_groups();
     }
@@ -219,17 +280,29 @@ void JobLeaves::hand_over_servers() const {
     for (const Leaf& leaf : leaves_of_job_)
         for (pid_t pid : leaf.members()) members.push_back(pid);
     std::vector<Target> others = members.empty() ? std::vector<Target>() : other_jobs();
+    std::map<std::string, Leaf> taken;
     for (pid_t pid : servers_among(members)) {
         std::string uid = uid_of(pid);
         if (uid.empty()) continue;
         for (const Target& other : others) {
             Fd group = open_group(other.mount, other.path);
-            Leaf leaf = group ? leaf_with_process_of(group.get(), other.path, uid) : Leaf();
-            if (!leaf) continue;
+            if (!group || !has_process_of(group.get(), other.path, uid)) continue;
+            // Of its own, so that it has what comes from here and nothing that is the other job's.
+            Leaf& leaf = taken[other.path];
+            if (!leaf && !make_leaf_in(other, leaf)) continue;
             move_to_job(pid, leaf, other.mount, other.path);
             break;
         }
     }
+    for (const auto& [path, leaf] : taken) end_holders(leaf);
+}
+
+/// False when that job has ended meanwhile.
+bool JobLeaves::make_leaf_in(const Target& job, Leaf& leaf) const try {
+    leaf = Leaf::make({job.mount, job.path, leaf_handed_over_by(job_)});
+    return true;
+} catch (const Error&) {
+    return false;
 }
 
 /// With version 1 the helper was in its step's groups of the other hierarchies too, perhaps when Slurm removed them.

@@ -57,11 +57,12 @@ int status_of(int job_mounts, int tree, const char* users_folder, const struct s
 }  // namespace
 
 std::string job_mounts_file(std::string_view mountinfo, uint32_t job) {
-    std::string ending = cat('/', job, "/.ns");
+    std::string ending = cat('/', job, "/.ns"), of_linux = ending + "/mnt";
     for (const std::string& line : split(mountinfo, '\n')) {
         std::vector<std::string> columns = split(line.substr(0, line.find(" - ")), ' ');
         if (columns.size() <= target_column || !columns[root_column].starts_with("mnt:[")) continue;
-        if (columns[target_column].ends_with(ending)) return columns[target_column];
+        const std::string& target = columns[target_column];
+        if (target.ends_with(ending) || target.ends_with(of_linux)) return target;
     }
     return {};
 }

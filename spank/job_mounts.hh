@@ -1,8 +1,9 @@
 // The mounts that Slurm makes for a job alone, such as its own /tmp and /dev/shm (job_container/tmpfs).
 //
-// Slurm keeps them in a mount namespace which is mounted as a file, "BASE/JOB/.ns" (22.05 to 25.11, src/plugins/
-// job_container/tmpfs and namespace/tmpfs, _create_ns). Tasks are in it before they join a container. slurmstepd, and
-// user_init without contain_spank, are not.
+// Slurm keeps them in a mount namespace which is mounted as a file, "BASE/JOB/.ns" (22.05 to 26.05, src/plugins/
+// job_container/tmpfs and namespace/tmpfs, _create_ns) or "BASE/JOB/.ns/mnt" (namespace/linux, _create_paths). Tasks
+// are in it before they join a container. slurmstepd, and user_init without contain_spank, are not; with EntireStepInNS
+// and namespace/linux all are but the extern step.
 #pragma once
 #include <sys/types.h>
 

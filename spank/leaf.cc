@@ -23,8 +23,10 @@ namespace berth::spank {
 
 namespace {
 
-/// Of a list of processes, and of a file with a few numbers.
-constexpr size_t file_limit = 1 << 20;
+/// Of a file with a few numbers.
+constexpr size_t file_limit = 4096;
+/// The kernel has numbers for four million processes (PID_MAX_LIMIT), of seven digits.
+constexpr size_t processes_limit = 64 << 20;
 constexpr int freeze_ms = 200;
 constexpr int step_ms = 10;
 
@@ -43,9 +45,9 @@ bool set(int folder, const char* file, const char* value) {
     return fd && write(fd.get(), value, strlen(value)) >= 0;
 }
 
-std::string content(int folder, const char* file) {
+std::string content(int folder, const char* file, size_t limit = file_limit) {
     Fd fd(openat(folder, file, O_RDONLY | O_CLOEXEC));
-    return fd ? sys::read_all(fd.get(), file_limit, file) : std::string();
+    return fd ? sys::read_all(fd.get(), limit, file) : std::string();
 }
 
 }  // namespace
@@ -84,21 +86,28 @@ bool Leaf::freeze(bool frozen) const {
     return true;
 }
 
-std::vector<pid_t> Leaf::members() const {
+std::vector<pid_t> processes_in(int folder) {
     std::vector<pid_t> out;
-    if (!folder_) return out;
-    for (const std::string& line : split(content(folder_.get(), "cgroup.procs"), '\n'))
+    for (const std::string& line : split(content(folder, "cgroup.procs", processes_limit), '\n'))
         if (uint64_t pid = 0; parse_number(line, INT32_MAX, pid) && pid > 0) out.push_back(static_cast<pid_t>(pid));
     return out;
 }
 
-/// A number is another process's when it is no longer in the list after its process was taken hold of.
+std::vector<pid_t> Leaf::members() const { return folder_ ? processes_in(folder_.get()) : std::vector<pid_t>(); }
+
+/// A number is another process's when it is no longer in the list after its process was taken hold of. Those for which
+/// there are no descriptors left are for the next time.
 void Leaf::kill_one_by_one() const {
     std::vector<std::pair<pid_t, Fd>> processes;
-    for (pid_t pid : members()) processes.emplace_back(pid, Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
+    for (pid_t pid : members()) {
+        Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+        if (!process && errno == EMFILE) break;
+        if (process) processes.emplace_back(pid, std::move(process));
+    }
     std::vector<pid_t> still = members();
+    std::sort(still.begin(), still.end());
     for (const auto& [pid, process] : processes)
-        if (process && std::find(still.begin(), still.end(), pid) != still.end())
+        if (std::binary_search(still.begin(), still.end(), pid))
             syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
 }
 

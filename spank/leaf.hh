@@ -33,7 +33,7 @@ class Leaf {
     /// the group has gone.
     bool take(pid_t process) const;
 
-    /// The processes in the group; none for an empty leaf. Throws Error.
+    /// The processes in the group, however many; none for an empty leaf. Throws SysError.
     std::vector<pid_t> members() const;
 
     /// Kills every process in the group, also what they fork meanwhile. Returns before they have ended.
@@ -61,5 +61,7 @@ class Leaf {
 /// fork.
 bool move_process(int folder, pid_t process);
 
+/// The processes of a group, by a descriptor of its folder. Throws SysError.
+std::vector<pid_t> processes_in(int folder);
 
 }  // namespace berth::spank

@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/request/mig.hh"
+#include "spank/options.hh"
 #include "spank/step.hh"
 
 namespace berth::spank {
@@ -18,6 +19,7 @@ bool per_task = false;
 int take_mig(int, const char* argument, int remote) {
     if (remote != 0) return 0;
     try {
+        refuse_in_scrontab("mig");
         wanted = plan::mig_text(plan::parse_mig(argument != nullptr ? argument : ""));
         return 0;
     } catch (const std::exception& error) {
@@ -26,9 +28,15 @@ int take_mig(int, const char* argument, int remote) {
     }
 }
 
-int take_per_task(int, const char*, int) {
-    per_task = true;
-    return 0;
+int take_per_task(int, const char*, int remote) {
+    try {
+        if (remote == 0) refuse_in_scrontab("mig-per-task");
+        per_task = true;
+        return 0;
+    } catch (const std::exception& error) {
+        slurm_spank_log("berth: %s", error.what());
+        return -1;
+    }
 }
 
 void register_option(spank_t spank, const char* name, const char* argument, const char* usage, spank_opt_cb_f take) {

@@ -1,9 +1,9 @@
 // The symbols that Slurm looks for. Nothing but: which callback in which context leads to which function. No exception
 // leaves a callback.
-#include <cstring>
 #include <exception>
 
 #include "spank/beside.hh"
+#include "spank/carried.hh"
 #include "spank/environment.hh"
 #include "spank/mig.hh"
 #include "spank/options.hh"
@@ -72,7 +72,10 @@ void initialize(spank_t spank, int count, char** words) {
                    step().config.without_effect.c_str());
     step().beside_pyxis = pyxis_is_loaded();
     if (step().beside_pyxis && !in_slurmstepd()) return stand_back();
+    // Before anything looks for them.
+    if (in_slurmstepd() && is_script(spank)) restore_variables(spank);
     if (step().beside_pyxis) take_pyxis_variables(spank);
+    if (takes_options() && !in_slurmstepd()) forget_carried_variables();
     if (takes_options()) {
         register_options(spank);
         register_mig_options(spank);
@@ -85,11 +88,31 @@ bool pyxis_does_the_work(spank_t spank) {
 }
 
 /// A batch job runs what its tag means at its submission, however long it waits; salloc's steps ask when they start.
-void freeze_image(spank_t spank) {
+void freeze_image() {
     if (spank_context() == S_CTX_LOCAL)
         start_resolving();
-    else if (std::strcmp(program_invocation_short_name, "sbatch") == 0)
-        resolve_now(spank);
+    else if (is_sbatch())
+        resolve_now();
+}
+
+/// srun, sbatch and salloc have read their command line, or a component's part of it.
+void take_options(spank_t spank) {
+    if (is_sbatch() && is_later_part()) return;
+    plan::GivenOptions own = own_options();
+    take_environment_options();
+    take_environment_file(own);
+    check_image();
+    leave_option_names();
+    leave_mounts();
+    note_options();
+    pass_mig_options(spank);
+    freeze_image();
+    if (is_sbatch()) {
+        carry_to_script(spank);
+        keep_first_part();
+    } else if (spank_context() == S_CTX_ALLOCATOR) {
+        note_without_shell();
+    }
 }
 
 }  // namespace
@@ -104,17 +127,9 @@ int slurm_spank_init(spank_t spank, int count, char** words) {
 
 int slurm_spank_init_post_opt(spank_t spank, int, char**) {
     return guarded([&] {
+        if (in_slurmstepd()) note_job(spank);
         if (pyxis_does_the_work(spank)) return;
-        if (takes_options() && !in_slurmstepd()) {
-            plan::GivenOptions own = own_options();
-            take_environment_options();
-            take_environment_file(own);
-            check_image();
-            leave_option_names();
-            note_options();
-            pass_mig_options(spank);
-            freeze_image(spank);
-        }
+        if (takes_options() && !in_slurmstepd()) take_options(spank);
         if (in_slurmstepd()) prepare_step(spank);
     });
 }

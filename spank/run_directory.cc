@@ -71,7 +71,8 @@ Fd mounted_directory(int parent, const std::string& name, const std::string& whe
 
 void mark(int berth, const JobOnNode& job) {
     Fd jobs = owned_directory(berth, "jobs", "/run/berth/jobs", {geteuid(), getegid(), 0700});
-    if (Fd file(openat(jobs.get(), mark_name(job).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)); !file)
+    Fd file(openat(jobs.get(), mark_name(job).c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file || (job.script && ftruncate(file.get(), 1) != 0))
         throw SysError(cat("making the mark of job ", job.job, " in /run/berth/jobs"));
 }
 
@@ -128,16 +129,34 @@ void leave_run_directory(int run, const JobOnNode& job) {
     if (!has_other_jobs(std::move(jobs), job.uid)) remove_folder(berth.get(), job);
 }
 
+bool script_is_contained(int run, const JobOnNode& job) {
+    Fd berth = open_any(run, "berth");
+    Fd jobs = berth ? open_own(berth.get(), "jobs") : Fd();
+    struct stat info {};
+    return jobs && fstatat(jobs.get(), mark_name(job).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_size > 0;
+}
+
 void enter_run_directory(const JobOnNode& job, gid_t gid, const RunLimits& limits) {
     enter_run_directory(open_run().get(), job, gid, limits);
 }
 
 void leave_run_directory(const JobOnNode& job) { leave_run_directory(open_run().get(), job); }
 
+bool script_is_contained(const JobOnNode& job) {
+    Fd run(open("/run", directory_flags));
+    return run && script_is_contained(run.get(), job);
+}
+
 Fd open_run_directory(uid_t uid) {
     Fd berth(open("/run/berth", directory_flags));
     Fd user = berth ? open_any(berth.get(), std::to_string(uid)) : Fd();
     return user ? open_own(user.get(), "steps") : Fd();
+}
+
+bool has_user_mark(uid_t uid, const std::string& mark) {
+    Fd folder = open_run_directory(uid);
+    struct stat info {};
+    return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid && has_own(folder.get(), mark);
 }
 
 void remove_step_socket(uid_t uid, const std::string& name) {

@@ -44,6 +44,21 @@ bool may_be_contained(spank_t spank) {
 #endif
 }
 
+bool has_no_epilog(spank_t spank) {
+#ifdef PROLOG_FLAG_RUN_IN_JOB
+    const slurm_conf_t* known = settings(spank);
+    return known != nullptr && (known->prolog_flags & PROLOG_FLAG_RUN_IN_JOB) != 0;
+#else
+    (void)spank;
+    return false;
+#endif
+}
+
+bool is_without_allocation(uint32_t job) {
+    // MIN_NOALLOC_JOBID and MAX_NOALLOC_JOBID, which Slurm keeps to itself (src/common/slurm_protocol_api.h).
+    return job >= 0xffff0000 && job <= 0xfffffffd;
+}
+
 bool may_have_job_mounts(spank_t spank) {
     const slurm_conf_t* known = settings(spank);
     if (known == nullptr) return true;

@@ -37,6 +37,13 @@ std::string runs_in(spank_t spank);
 /// False only where Slurm is known to call each callback in slurmstepd's own process (see OwnProcess).
 bool may_be_contained(spank_t spank);
 
+/// True where Slurm is known to call no slurm_spank_job_epilog after a job, which has an extern step then
+/// (PrologFlags=RunInJob of Slurm 24.05 and newer).
+bool has_no_epilog(spank_t spank);
+
+/// True for the number that srun --no-allocate has taken for what it runs: there is no such job.
+bool is_without_allocation(uint32_t job);
+
 /// False only where Slurm is known to make no mounts for a job (see job_mounts.hh).
 bool may_have_job_mounts(spank_t spank);
 

@@ -15,13 +15,18 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
+#include "runtime/request/carried.hh"
 #include "runtime/request/definition.hh"
+#include "spank/carried.hh"
+#include "runtime/request/frozen.hh"
 #include "spank/cgroup.hh"
 #include "spank/follow.hh"
 #include "spank/helper.hh"
 #include "spank/inhabitants.hh"
+#include "spank/job_end.hh"
 #include "spank/job_leaves.hh"
 #include "spank/job_mounts.hh"
+#include "spank/job_steps.hh"
 #include "spank/owned_directory.hh"
 #include "spank/run_directory.hh"
 #include "spank/step.hh"
@@ -32,8 +37,6 @@ namespace berth::spank {
 namespace {
 
 constexpr int request_timeout_ms = 10'000;
-/// The node waits for its epilog; what is not removed by then is left to the next sweep.
-constexpr int end_job_timeout_ms = 20'000;
 constexpr int left_timeout_ms = 2'000;
 /// For a save that Slurm's signals could not be watched for: one that was ended would hold the node.
 constexpr int unwatched_save_ms = 600'000;
@@ -48,18 +51,26 @@ Value item(spank_t spank, spank_item_t which) {
     return value;
 }
 
-/// The value is the helper's business: only that there is one matters here.
-bool has_variable(spank_t spank, const char* name) {
+/// The value is the helper's business: only that there is one matters here, and whether it is the empty one.
+enum class Variable { missing, empty, full };
+Variable look_for(spank_t spank, const std::string& name) {
     char start[2] = {};
-    spank_err_t answer = spank_getenv(spank, name, start, sizeof start);
-    return answer == ESPANK_NOSPACE || (answer == ESPANK_SUCCESS && start[0] != '\0');
+    spank_err_t answer = spank_getenv(spank, name.c_str(), start, sizeof start);
+    if (answer == ESPANK_NOSPACE || (answer == ESPANK_SUCCESS && start[0] != '\0')) return Variable::full;
+    return answer == ESPANK_SUCCESS ? Variable::empty : Variable::missing;
 }
+bool has_variable(spank_t spank, const std::string& name) { return look_for(spank, name) == Variable::full; }
 
-/// By flag or by variable: "image" for --container-image, BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE.
+/// By option or by variable: "image" for --container-image, BERTH_CONTAINER_IMAGE and PYXIS_CONTAINER_IMAGE. The
+/// options of a batch script come by the job's environment where Slurm did not bring them: the helper reads them there
+/// (plan::add_carried_options). An option without a value asks for none.
 bool asks_for(spank_t spank, const std::string& option, const std::string& variable) {
-    return plan::given(step().options, "container-" + option) != nullptr ||
-           has_variable(spank, ("BERTH_CONTAINER_" + variable).c_str()) ||
-           has_variable(spank, ("PYXIS_CONTAINER_" + variable).c_str());
+    std::string name = "container-" + option;
+    if (const std::string* value = plan::given(step().options, name)) return !value->empty();
+    if (step().is_script && step().config.sbatch_support)
+        if (Variable carried = look_for(spank, plan::carried_option(name)); carried != Variable::missing)
+            return carried == Variable::full;
+    return has_variable(spank, "BERTH_CONTAINER_" + variable) || has_variable(spank, "PYXIS_CONTAINER_" + variable);
 }
 
 template <typename Action>
@@ -184,6 +195,7 @@ bool hear_helper() {
                 case HelperLines::Status::message:
                     step().heard = std::chrono::steady_clock::now();
                     show(step().lines.take());
+                    if (step().lines.last()) step().watch.end_tasks();
             }
     } catch (const std::exception& error) {
         end_helper(error);
@@ -231,21 +243,13 @@ void show_last_line() {
 }
 
 JobOnNode job_of(spank_t spank) {
-    return {item<uid_t>(spank, S_JOB_UID), item<uint32_t>(spank, S_JOB_ID), node_name()};
+    return {item<uid_t>(spank, S_JOB_UID), item<uint32_t>(spank, S_JOB_ID), node_name(), step().is_script};
 }
 
-void make_folders(spank_t spank) {
-    JobOnNode job = job_of(spank);
-    gid_t gid = item<gid_t>(spank, S_JOB_GID);
-    enter_run_directory(job, gid, step().config.run);
-    if (!step().config.user_folders.empty()) make_user_folders(step().config.user_folders, job.uid, gid);
-}
-
-/// True when there is `mark` in the user's folder in /run. Root follows no link of the user's.
-bool has_mark(uid_t uid, const std::string& mark) {
-    Fd folder = open_run_directory(uid);
-    struct stat info {};
-    return folder && fstat(folder.get(), &info) == 0 && info.st_uid == uid && has_own(folder.get(), mark);
+void make_folders() {
+    enter_run_directory(step().job, step().group, step().config.run);
+    if (!step().config.user_folders.empty())
+        make_user_folders(step().config.user_folders, step().job.uid, step().group);
 }
 
 /// Where Slurm has made mounts for the job, its own /tmp for one, the helper is to see them as the tasks do.
@@ -267,12 +271,26 @@ void prepare_container(spank_t spank) {
                    "SrunPortRange are not looked at; install the one that was built for this release",
                    built_for().c_str(), runs_in(spank).c_str());
     if (may_be_contained(spank)) step().own.serve();
-    make_folders(spank);
+    if (!step().has_epilog) {
+        end_left_jobs();
+        step().hold = enter_job(job_steps_folder, step().job);
+    }
+    make_folders();
     find_job_mounts(spank);
-    step().user = item<uid_t>(spank, S_JOB_UID);
-    step().group = item<gid_t>(spank, S_JOB_GID);
-    step().address = cat(node_name(), ".", item<uint32_t>(spank, S_JOB_ID), ".",
-                         step_name(item<uint32_t>(spank, S_JOB_STEPID)));
+    step().address =
+        cat(step().job.node, ".", step().job.job, ".", step_name(item<uint32_t>(spank, S_JOB_STEPID)));
+}
+
+/// A step that runs on the node, and perhaps should not.
+void judge_without_container(spank_t spank) {
+    uint32_t id = item<uint32_t>(spank, S_JOB_STEPID);
+    if (step().is_script) {
+        step().lost_container = step().config.sbatch_support && submission_asked(spank);
+        return;
+    }
+    bool on_purpose = !step().options.empty() || has_variable(spank, plan::enters_variable);
+    step().is_beside_script = id != SLURM_EXTERN_CONT && id != SLURM_INTERACTIVE_STEP && !on_purpose &&
+                              script_is_contained(job_of(spank));
 }
 
 /// What a task does not wait for: that its process is known to the watch.
@@ -291,27 +309,14 @@ void end_container() {
     let_helper_go();
 }
 
-/// The containers that are the job's alone, by its user. Its group is the one that its steps had: the folder's is the
-/// user's choice. A mistake with them is no reason to keep the folder.
-void remove_containers(const JobOnNode& job, gid_t gid, const JobLeaves& leaves) {
-    if (!has_mark(job.uid, cat("job-", job.job))) return;
-    try {
-        StartedHelper started = start_helper(step().config.helper, {job.uid, gid, {gid}},
-                                             {"end-job", std::to_string(job.job)}, {leaves.folder()});
-        wait_for_helper(started.process.get(), end_job_timeout_ms);
-    } catch (const Error& error) {
-        slurm_spank_log("berth: %s", error.what());
-    }
-}
-
 /// What a helper that was killed has left on disk (mount.upper), by the step's user. What takes longer is left to the
 /// job's end and to the next start.
 void remove_left_files() {
-    if (step().address.empty() || !has_mark(step().user, "upper-" + step().address)) return;
+    if (step().address.empty() || !has_user_mark(step().job.uid, "upper-" + step().address)) return;
     try {
-        StartedHelper started = start_helper(step().config.helper, {step().user, step().group, {step().group}},
+        StartedHelper started = start_helper(step().config.helper, {step().job.uid, step().group, {step().group}},
                                              {"end-step", step().address});
-        wait_for_helper(started.process.get(), end_job_timeout_ms);
+        wait_for_helper(started.process.get(), removal_timeout_ms);
     } catch (const Error& error) {
         slurm_spank_log("berth: %s", error.what());
     }
@@ -352,17 +357,16 @@ void end_server(pid_t task) {
     wait_for_helper(step().helper.get(), 0);
 }
 
-/// What is left of a job's containers and processes.
-void end_processes(spank_t spank, const JobOnNode& job) {
-    JobLeaves leaves(job_groups_folder, job.node, job.job);
-    remove_containers(job, item<gid_t>(spank, S_JOB_GID), leaves);
-    if (!leaves.end(left_timeout_ms))
-        slurm_spank_log("berth: %s: ending what job %u has left: processes are still there after SIGKILL; see what "
-                        "they wait for (ps -eo pid,stat,wchan,cgroup)",
-                        node_name().c_str(), job.job);
-}
-
 }  // namespace
+
+void note_job(spank_t spank) {
+    step().is_script = is_script(spank);
+    step().job = job_of(spank);
+    step().group = item<gid_t>(spank, S_JOB_GID);
+    step().is_extern = item<uint32_t>(spank, S_JOB_STEPID) == SLURM_EXTERN_CONT;
+    step().has_epilog = !has_no_epilog(spank) && !is_without_allocation(step().job.job);
+    step().has_job_mounts = may_have_job_mounts(spank);
+}
 
 void prepare_step(spank_t spank) {
     step().own.begin();
@@ -370,14 +374,12 @@ void prepare_step(spank_t spank) {
     bool environment = asks_for(spank, "environment", "ENVIRONMENT");
     bool named = asks_for(spank, "name", "NAME") ||
                  (environment && has_variable(spank, plan::definition_named_variable));
-    step().has_container = (named || environment || asks_for(spank, "image", "IMAGE")) &&
-                           item<uint32_t>(spank, S_JOB_STEPID) != SLURM_EXTERN_CONT;
+    step().has_container = (named || environment || asks_for(spank, "image", "IMAGE")) && !step().is_extern;
     step().saves = asks_for(spank, "save", "SAVE");
+    if (!step().has_container) return judge_without_container(spank);
     if (named) step().watch.spare_others();
-    hold_errors([&] {
-        if (step().has_container) prepare_container(spank);
-    });
-    if (step().has_container) make_leaf(spank, named);
+    hold_errors([&] { prepare_container(spank); });
+    make_leaf(spank, named);
     step().watch.limit_end(kill_wait(spank), end_server);
     step().watch.ask_for_cause(tell_lack_of_memory);
 }
@@ -404,6 +406,8 @@ void start_step(spank_t spank) {
             step().job_mounts.reset();
         });
     });
+    // The helper has it. Slurm runs TaskProlog, TaskEpilog and the tasks with what is left.
+    spank_unsetenv(spank, plan::agreement_variable);
 }
 
 void watch_task(spank_t spank) {
@@ -436,18 +440,13 @@ void end_step() {
     else
         step().leaf.end(left_timeout_ms);
     remove_left_files();
-    if (!step().address.empty()) remove_step_socket(step().user, step().address);
+    if (!step().address.empty()) remove_step_socket(step().job.uid, step().address);
     step().own.stop();
+    end_job_of_step();
 }
 
 void end_job(spank_t spank) {
-    JobOnNode job = job_of(spank);
-    try {
-        end_processes(spank, job);
-    } catch (const std::exception& error) {
-        slurm_spank_log("berth: %s: %s", job.node.c_str(), error.what());
-    }
-    leave_run_directory(job);
+    end_job_in_epilog(job_of(spank), item<gid_t>(spank, S_JOB_GID));
 }
 
 }  // namespace berth::spank

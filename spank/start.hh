@@ -5,6 +5,9 @@
 
 namespace berth::spank {
 
+/// slurm_spank_init_post_opt, root, of every step: whose it is, for end_step(). Throws Error.
+void note_job(spank_t spank);
+
 /// slurm_spank_init_post_opt, root. Errors are held for the tasks.
 void prepare_step(spank_t spank);
 
@@ -19,7 +22,8 @@ void watch_task(spank_t spank);
 /// standard output open, for which slurmstepd waits before it calls slurm_spank_exit.
 void task_ended(spank_t spank);
 
-/// slurm_spank_exit, root: the helper unmounts and goes.
+/// slurm_spank_exit, root: the helper unmounts and goes. Where no epilog of plugins follows the job, its last step also
+/// does what end_job() does.
 void end_step();
 
 /// slurm_spank_job_epilog, root, in a process of slurmd's: removes the containers that were the job's alone, as its

@@ -19,6 +19,7 @@
 #include "spank/leaf.hh"
 #include "spank/memory_kills.hh"
 #include "spank/own_process.hh"
+#include "spank/run_directory.hh"
 #include "spank/sentinel.hh"
 #include "spank/watch.hh"
 
@@ -49,10 +50,17 @@ struct Step {
     std::unique_ptr<Child> resolver;  ///< in srun and sbatch: asks what the image's tag means
     std::chrono::steady_clock::time_point resolver_started;
     std::unique_ptr<Child> tracker;  ///< in srun: where the nodes agree on that, and share the image
-    bool has_container = false;  ///< in slurmstepd: this step's tasks run in one
+    bool is_script = false;      ///< in slurmstepd: this step is a batch script
+    bool has_container = false;  ///< its tasks run in one
+    bool lost_container = false;    ///< its submission asked for one, and no option has come
+    bool is_beside_script = false;  ///< it has none, and its job's batch script on this node has
     std::string address;         ///< of its helper, by which other steps join it: the socket's name
-    uid_t user = 0;              ///< whose step it is, once there is an address
-    gid_t group = 0;             ///< and the group of its job
+    JobOnNode job;               ///< whose step it is
+    gid_t group = 0;             ///< of the job
+    bool is_extern = false;      ///< the one that is there as long as the job
+    bool has_epilog = true;      ///< false where Slurm calls no epilog of plugins after this job: job_steps.hh
+    bool has_job_mounts = false;  ///< perhaps: job_mounts.hh
+    Fd hold;                     ///< on the job, where that is so
 };
 
 /// The step of this process.

@@ -12,6 +12,7 @@
 #include "runtime/base/pages.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
+#include "spank/carried.hh"
 #include "spank/join.hh"
 #include "spank/own_cgroup.hh"
 #include "spank/step.hh"
@@ -135,13 +136,40 @@ void check_environment(spank_t spank) {
         }
 }
 
+/// Of srun --bcast=FOLDER/ the command is the folder. slurmstepd adds the file's name after the plugin's last turn (its
+/// task.c; BCAST_FILE_FMT since 23.02).
+std::string brought_program(spank_t spank, const std::string& folder) {
+    uint32_t job = 0, step = 0;
+    spank_get_item(spank, S_JOB_ID, &job);
+    spank_get_item(spank, S_JOB_STEPID, &step);
+    std::string name = cat("slurm_bcast_", job, '.', step, '_', node_name());
+    if (access((folder + name).c_str(), F_OK) != 0)
+        throw Error(cat("running ", printable(folder, 4096), ": it is a folder, and srun --bcast has put no ", name,
+                        " there that the container has; mount the folder by --container-mounts, or name a program"),
+                    exit_not_found);
+    return folder + name;
+}
+
+/// With --multi-prog srun puts the file's text behind its name, and only slurmstepd knows the task's command. Its first
+/// line that is no comment begins with the numbers of tasks.
+bool may_be_multi_prog(std::string_view text) {
+    for (const std::string& line : split(text, '\n')) {
+        std::string_view rest = trimmed(line);
+        if (rest.empty() || rest.starts_with('#')) continue;
+        size_t end = rest.find_first_not_of("0123456789,-*");
+        return end != rest.npos && end > 0 && (rest[end] == ' ' || rest[end] == '\t');
+    }
+    return false;
+}
+
 void check_command(spank_t spank) {
     int count = 0;
     char** arguments = nullptr;
     if (spank_get_item(spank, S_JOB_ARGV, &count, &arguments) != ESPANK_SUCCESS || count < 1) return;
-    // With --multi-prog the second word is the whole configuration, and only slurmstepd knows the task's command.
-    if (count >= 2 && std::strchr(arguments[1], '\n') != nullptr) return;
-    find_command(arguments[0], variable(spank, "PATH="));
+    if (count >= 2 && may_be_multi_prog(arguments[1])) return;
+    std::string program = arguments[0];
+    if (program.ends_with('/')) program = brought_program(spank, program);
+    find_command_or_file(program, variable(spank, "PATH="));
 }
 
 void join(spank_t spank) {
@@ -165,10 +193,23 @@ void join(spank_t spank) {
     check_command(spank);
 }
 
+/// One task says what a user may not expect.
+void stay_on_node(spank_t spank) {
+    if (step().lost_container)
+        fail({"sbatch was asked for a container, by a variable like BERTH_CONTAINER_IMAGE that --export or "
+              "--export-file has left out: the batch script does not run; give --container-image, or let the variable "
+              "pass",
+              exit_failure, false});
+    if (step().is_beside_script && local_id(spank) == 0)
+        print("this step runs on the node, and its job's batch script in a container: its srun had nothing of the "
+              "job's environment; give it --container-image as well, or --container-image= for the node");
+}
+
 }  // namespace
 
 void join_container(spank_t spank) {
-    if (!step().has_container) return;
+    if (step().is_script) drop_marks(spank);
+    if (!step().has_container) return stay_on_node(spank);
     if (step().held_error) fail({step().held_error->what(), step().held_error->exit_code(), local_id(spank) != 0});
     try {
         join(spank);

@@ -57,13 +57,14 @@ void Watch::stop() {
 
 void Watch::run(int helper, void (*report)()) {
     pollfd entries[] = {{wake_.get(), POLLIN, 0}, {helper, POLLIN, 0}, {socket_, POLLIN, 0}};
-    while (entries[0].revents == 0 && entries[1].revents == 0) {
+    while (!over_ && entries[0].revents == 0 && entries[1].revents == 0) {
         int ready = poll(entries, 3, end_server_ != nullptr ? look_ms : -1);
         if (ready < 0 && errno != EINTR) break;
         if (pid_t task = ready == 0 ? overdue_task() : 0; task != 0) std::exchange(end_server_, nullptr)(task);
         // An empty place is passed over by poll(2).
         if (ready > 0 && entries[2].revents != 0 && !hear_()) entries[2].fd = -1;
     }
+    if (over_) return kill_tasks();
     // Told to stop, while the helper is at work.
     if (is_alive(helper)) return;
     bool told = tell_cause_ != nullptr && tell_cause_();

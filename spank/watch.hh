@@ -1,4 +1,5 @@
-// Ends the tasks of a step when their file server has died: without it they would fail one file at a time.
+// Ends the tasks of a step when their file server has died: without it they would fail one file at a time, and might
+// end as if nothing had happened.
 #pragma once
 #include <sys/types.h>
 
@@ -42,6 +43,9 @@ class Watch {
         hear_ = hear;
     }
 
+    /// From `hear`: the container is no more, and that has been said. The tasks end at once.
+    void end_tasks() { over_ = true; }
+
     /// Ends the thread. Call before the helper is asked to exit.
     void stop();
 
@@ -64,6 +68,7 @@ class Watch {
     bool (*tell_cause_)() = nullptr;
     int socket_ = -1;
     bool (*hear_)() = nullptr;
+    bool over_ = false;  ///< of the thread
     std::mutex mutex_;
     std::vector<Task> tasks_;
     Fd wake_;  ///< eventfd: readable when the thread is to end

@@ -44,6 +44,7 @@ struct AmdNode {
 };
 
 /// Empty, at the price of one system call, on a node without the driver.
+bool has_amd_driver(const Host& host);
 AmdNode find_amd(const Host& host);
 
 /// What a file "properties" of the kernel's topology (/sys/class/kfd/kfd/topology/nodes/N) says of a GPU; nothing of

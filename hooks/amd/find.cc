@@ -71,9 +71,11 @@ std::optional<KfdProperties> parse_kfd_properties(const std::string& text) {
     return KfdProperties{static_cast<unsigned>(minor), numbers["unique_id"], bus};
 }
 
+bool has_amd_driver(const Host& host) { return host.exists(module); }
+
 AmdNode find_amd(const Host& host) {
     AmdNode out;
-    if (!host.exists(module)) return out;
+    if (!has_amd_driver(host)) return out;
     for (const std::string& name : host.list(drivers))
         if (std::string bus = normal_bus(name); !bus.empty())
             if (auto gpu = gpu_at(host, drivers + "/" + name, bus)) out.gpus.push_back(std::move(*gpu));

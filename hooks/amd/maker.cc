@@ -29,6 +29,8 @@ DeviceStatus status(const Host& host, const plan::Site&) { return amd_status(fin
 
 DeviceList list(const DeviceListRequest& asked) { return list_amd(asked.host, asked.job); }
 
+bool grants(const Host& host, const plan::Site&, const std::vector<std::string>&) { return has_amd_driver(host); }
+
 }  // namespace
 
 plan::ContainerEdits amd_hook(const Host& host, const AmdRequest& request) {
@@ -77,6 +79,6 @@ DeviceStatus amd_status(const AmdNode& node) {
 }
 
 extern const DeviceMaker amd_maker{.vendor = "amd", .make = make, .status = status, .list = list,
-                                   .cdi_kind = "amd.com/gpu"};
+                                   .cdi_kind = "amd.com/gpu", .grants = grants};
 
 }  // namespace berth::hooks

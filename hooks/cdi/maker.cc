@@ -63,10 +63,14 @@ plan::ContainerEdits make(const DeviceRequest& request) {
     return container_edits_of(edits, request.host, request.image, plan::Origin::of_site("CDI"), request.before);
 }
 
+bool grants(const Host&, const plan::Site& site, const std::vector<std::string>& job) {
+    return !asked_names(site, job).empty();
+}
+
 constexpr const char* keys[] = {"devices.cdi_folders"};
 
 }  // namespace
 
-extern const DeviceMaker cdi_maker{.vendor = "cdi", .make = make, .keys = keys, .list = list};
+extern const DeviceMaker cdi_maker{.vendor = "cdi", .make = make, .keys = keys, .list = list, .grants = grants};
 
 }  // namespace berth::hooks

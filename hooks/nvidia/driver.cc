@@ -135,8 +135,10 @@ class Finder {
 
 }  // namespace
 
+bool has_driver(const Host& host) { return host.exists(proc + "/version"); }
+
 std::optional<Driver> find_driver(const Host& host, const DriverRoots& roots) {
-    if (!host.exists(proc + "/version")) return std::nullopt;
+    if (!has_driver(host)) return std::nullopt;
     return Finder(host, roots).find();
 }
 

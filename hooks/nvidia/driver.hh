@@ -68,6 +68,7 @@ struct Driver {
 };
 
 /// Nothing on a node without a driver. Throws Error for a driver whose files make no sense.
+bool has_driver(const Host& host);
 std::optional<Driver> find_driver(const Host& host, const DriverRoots& roots);
 
 /// Adds what NVML knows.

@@ -122,6 +122,10 @@ DeviceStatus status(const Host& host, const plan::Site&) {
     return nvidia_status(driver, static_cast<unsigned>(std::ranges::count_if(host.list("/dev"), is_gpu)));
 }
 
+bool grants(const Host& host, const plan::Site& site, const std::vector<std::string>&) {
+    return site.devices.nvidia != plan::NvidiaMode::off && has_driver(host);
+}
+
 constexpr const char* keys[] = {"devices.driver_root", "devices.device_root"};
 constexpr const char* cdi_hooks[] = {hook_compat, hook_keep_nodes, hook_profile};
 
@@ -144,6 +148,7 @@ extern const DeviceMaker nvidia_maker{.vendor = "nvidia",
                                       .status = status,
                                       .list = list,
                                       .cdi_kind = "nvidia.com/gpu",
+                                      .grants = grants,
                                       .cdi_hooks = cdi_hooks,
                                       .do_cdi_hooks = do_cdi_hooks};
 

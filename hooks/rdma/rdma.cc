@@ -291,8 +291,13 @@ DeviceList list(const DeviceListRequest& asked) {
     return list_rdma(asked.host, asked.site.devices.rdma, asked.job);
 }
 
+bool grants(const Host& host, const plan::Site& site, const std::vector<std::string>&) {
+    return site.devices.rdma != plan::RdmaMode::off && !find_adapters(host).empty();
+}
+
 }  // namespace
 
-extern const DeviceMaker rdma_maker{.vendor = "rdma", .make = make, .status = status, .list = list};
+extern const DeviceMaker rdma_maker{
+    .vendor = "rdma", .make = make, .status = status, .list = list, .grants = grants};
 
 }  // namespace berth::hooks

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <spawn.h>
 
+#include <cstring>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -65,6 +67,11 @@ Child::Child(const std::string& program, const std::vector<std::string>& argumen
 void Child::kill_or_leave(std::chrono::milliseconds patience) {
     pid_.send(SIGKILL);
     if (pid_ && !pid_.ends_within(patience)) pid_.release();
+}
+
+std::string silent_end(int code) {
+    if (code <= 128 || code >= 128 + NSIG) return cat("ended with code ", code, " without a message");
+    return cat("was killed by signal ", code - 128, " (", ::strsignal(code - 128), ")");
 }
 
 }  // namespace berth

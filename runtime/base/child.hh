@@ -41,4 +41,8 @@ class [[nodiscard]] Child {
     Pid pid_;
 };
 
+/// How a program ended that said nothing, of what Child::wait() gives: "ended with code 3 without a message", or "was
+/// killed by signal 9 (Killed)".
+std::string silent_end(int code);
+
 }  // namespace berth

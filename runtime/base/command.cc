@@ -140,6 +140,22 @@ std::vector<std::string> candidates(const std::string& name, const std::string& 
     return out;
 }
 
+std::string find(const std::string& name, const std::string& path_variable, const char* where,
+                 const std::vector<std::string>& paths) {
+    std::string unusable;
+    for (const std::string& path : paths) {
+        if (runnable(path)) {
+            check_format(path);
+            return path;
+        }
+        if (unusable.empty() && regular_file(path)) unusable = path;
+    }
+    if (!unusable.empty()) not_runnable(unusable);
+    throw Error(cat("running ", printable(name, 4096), ": command not found ", where, " (PATH=",
+                    printable(path_variable, 1024), ")"),
+                exit_not_found);
+}
+
 }  // namespace
 
 std::string find_command(const std::string& name, const std::string& path_variable, const char* where) {
@@ -151,18 +167,14 @@ std::string find_command(const std::string& name, const std::string& path_variab
         check_format(name);
         return name;
     }
-    std::string unusable;
-    for (const std::string& path : candidates(name, path_variable)) {
-        if (runnable(path)) {
-            check_format(path);
-            return path;
-        }
-        if (unusable.empty() && regular_file(path)) unusable = path;
-    }
-    if (!unusable.empty()) not_runnable(unusable);
-    throw Error(cat("running ", printable(name, 4096),
-                    ": command not found ", where, " (PATH=", printable(path_variable, 1024), ")"),
-                exit_not_found);
+    return find(name, path_variable, where, candidates(name, path_variable));
+}
+
+std::string find_command_or_file(const std::string& name, const std::string& path_variable) {
+    if (name.empty() || name.find('/') != std::string::npos) return find_command(name, path_variable);
+    std::vector<std::string> paths = candidates(name, path_variable);
+    paths.push_back("./" + name);
+    return find(name, path_variable, "in the container", paths);
 }
 
 void execute_command(std::vector<std::string> command, std::vector<std::string> environment) {

@@ -12,6 +12,10 @@ namespace berth {
 std::string find_command(const std::string& name, const std::string& path_variable,
                          const char* where = "in the container");
 
+/// The same, and last of all a name in the working directory: slurmstepd leaves one that it does not find as it is, and
+/// execve finds it there.
+std::string find_command_or_file(const std::string& name, const std::string& path_variable);
+
 /// Becomes the command, whose program is found as above by the PATH of `environment` (NAME=VALUE). Nothing is looked at
 /// beforehand: only what could not be executed is explained, as find_command() does. Throws Error; `command` has at
 /// least one word.

@@ -12,6 +12,7 @@ SysError::SysError(const std::string& doing, int number) : SysError(number != 0 
 SysError::SysError(int number, const std::string& doing) : Error(doing + ": " + reason(number)), number_(number) {}
 
 std::string reason(int number) {
+    if (number == EFBIG) return "File too large (for the file system, or for the limit that ulimit -f shows)";
     // The GNU form returns a string that needs no buffer for known numbers and is safe in threads.
     char buffer[128];
     return strerror_r(number, buffer, sizeof buffer);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -178,6 +179,12 @@ std::string opened_path(int fd) {
 std::pair<Fd, Fd> make_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SysError("making a pipe");
+    return {Fd(ends[0]), Fd(ends[1])};
+}
+
+std::pair<Fd, Fd> make_stream_pair() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw SysError("making a socket pair");
     return {Fd(ends[0]), Fd(ends[1])};
 }
 

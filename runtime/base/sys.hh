@@ -47,6 +47,9 @@ std::string read_file(const std::string& path, size_t limit = 1 << 20);
 /// The reading and the writing end of a new pipe, close-on-exec. Throws SysError.
 std::pair<Fd, Fd> make_pipe();
 
+/// Two connected sockets of a stream, close-on-exec. Throws SysError.
+std::pair<Fd, Fd> make_stream_pair();
+
 /// Has the kernel bring the whole pages of new memory in at once, where it can (Linux 5.14), instead of by a fault each
 /// as they are written.
 void make_present(std::span<char> memory);

@@ -14,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/own_program.hh"
 #include "runtime/host/run_program.hh"
+#include "runtime/request/carried.hh"
 
 namespace berth::cli {
 
@@ -119,8 +120,10 @@ int exec_in_job(const RunOptions& options, const JobExec& where) {
                          enter_words(options, where, {found.job.id, where.target.step})};
     std::vector<std::string> command = plan::srun_words(step);
     command.insert(command.begin(), slurm_program("srun"));
-    if (!where.ssh_server) execute_command(command, environment_for(options));
-    return run_apart(command, environment_for(options));
+    std::vector<std::string> environment = environment_for(options);
+    environment.push_back(cat(plan::enters_variable, "=1"));
+    if (!where.ssh_server) execute_command(command, environment);
+    return run_apart(command, environment);
 }
 
 }  // namespace berth::cli

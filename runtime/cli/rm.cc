@@ -1,4 +1,5 @@
 // `berth rm`: removes named containers.
+#include <algorithm>
 #include <cstdio>
 
 #include "runtime/base/error.hh"
@@ -6,10 +7,21 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/container/named/created.hh"
 #include "runtime/container/named/remove.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/request/names.hh"
 
 namespace berth::cli {
+
+namespace {
+
+bool is_here(const ContainerFolder& folder, const std::string& name) {
+    std::vector<std::string> names = folder.names();
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
 
 int rm(int argc, char** argv) {
     CommandLine line("Remove named containers with all that they wrote.", "berth rm");
@@ -25,7 +37,10 @@ int rm(int argc, char** argv) {
     ContainerFolder folder = containers_of_caller(job);
     int code = 0;
     for (const std::string& name : names) try {
+            plan::check_container_name(name);
+            if (!is_here(folder, name) && forget_created(caller, folder, name)) continue;
             remove_container(folder, name, force, site, caller);
+            forget_created(caller, folder, name);
         } catch (const Error& error) {
             // The others are removed all the same.
             std::fprintf(stderr, "berth: %s\n", error.what());

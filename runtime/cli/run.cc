@@ -50,7 +50,8 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
 std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& opened, const plan::Caller& caller,
                                   const plan::Site& site) {
     if (options.request.save.empty()) return nullptr;
-    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd);
+    plan::Reference reference =
+        plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd, caller.home);
     plan::ContainerRecord record;
     record.image = reference.text();
     record.digest = text_of(opened.digest);

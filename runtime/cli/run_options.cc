@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <list>
+#include <map>
 #include <string_view>
 
 #include "runtime/base/environment.hh"
@@ -18,6 +19,8 @@
 #include "runtime/plan/plan.hh"
 #include "runtime/request/names.hh"
 #include "runtime/request/options.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::cli {
 
@@ -85,6 +88,16 @@ void declare_terminal(CommandLine& line, RunOptions& options, bool& interactive)
               "work: without it the command has the caller's terminal itself");
 }
 
+/// The image of `-v SOURCE:TARGET`, where -v is another option here.
+void refuse_volume(const std::string& image) {
+    bool is_path =
+        image.starts_with('/') || image.starts_with("./") || image.starts_with("../") || image.starts_with('~');
+    size_t colon = image.find(":/");
+    if (is_path && colon != std::string::npos)
+        throw Error(cat(printable(image, 4096), " is no image: for a mount write --mount ", printable(image, 4096),
+                        "; -v is --verbose"));
+}
+
 /// Where the environment names the image, what stands in its place is the command.
 void take_environment_file(RunOptions& options) {
     plan::Request& request = options.request;
@@ -99,15 +112,73 @@ void take_environment_file(RunOptions& options) {
     plan::complete(request, found.definition);
 }
 
+/// What no shell has expanded, as a step does.
+void expand_values(plan::Request& request) {
+    plan::Signs signs = plan::signs_in(environment_of_this_process());
+    plan::Caller caller = caller_of_this_process();
+    if (signs.home.empty()) signs.home = caller.home;
+    signs.user = caller.user.empty() ? std::to_string(caller.uid) : caller.user;
+    request.image = plan::image_with_home(request.image, signs.home);
+    for (plan::MountRequest& mount : request.mounts) mount.source = plan::with_home(mount.source, signs.home);
+    if (!request.save.empty()) request.save = plan::expanded_save_path(request.save, signs);
+    if (!request.name) return;
+    request.name->name = plan::with_signs(request.name->name, signs);
+    plan::check_container_name(request.name->name);
+}
+
+/// The longest of "-w,--workdir".
+std::string long_name(const char* names) {
+    std::string all = names;
+    return all.substr(all.rfind(',') + 1);
+}
+
+/// What people write who know srun's options, or docker's and podman's.
+std::string advice_for(const std::string& option) {
+    std::string name = option.substr(option.find_first_not_of('-'));
+    bool is_opposite = name.starts_with("no-");
+    for (const plan::SrunOption& known : plan::srun_options()) {
+        if (name != known.name) continue;
+        const plan::RunOption& run = known.option->run;
+        if (name == "container-image") return "write the image as a word of its own";
+        if (known.option->adds) return "write --mount";
+        if (run.names == nullptr)
+            return run.words.empty() ? "" : cat("write --", run.words.front().word, " and its like");
+        return cat("write ", long_name(!known.yes && run.opposite_names ? run.opposite_names : run.names));
+    }
+    static const std::map<std::string_view, std::string_view> others = {
+        {"volume", "for a mount write --mount SOURCE:TARGET"},
+        {"gpus",
+         "a container has the GPUs of its job; for an image that asks for none write -e NVIDIA_VISIBLE_DEVICES=all"},
+        {"device", "a container has the devices of its job, and others by -e BERTH_DEVICES=vendor.com/class=name"},
+        {"user", "the command runs as you; --root shows you as root"},
+        {"u", "the command runs as you; --root shows you as root"},
+        {"net", "a container has the network of the node"},
+        {"network", "a container has the network of the node"},
+        {"p", "a container has the network of the node, so that its ports are the node's"},
+        {"publish", "a container has the network of the node, so that its ports are the node's"},
+        {"d", "a container ends with its command; start it in a job, or by nohup"},
+        {"detach", "a container ends with its command; start it in a job, or by nohup"},
+        {"bind", "for a mount write --mount SOURCE:TARGET"},
+        {"B", "for a mount write --mount SOURCE:TARGET"},
+        {"nv", "a container has the GPUs of its job without it"},
+        {"shm-size", "/dev/shm is the node's"},
+        {"env-file", "write -e NAME=VALUE for each, or --environment FILE"},
+        {"pull", "berth pull --policy does that"}};
+    auto found = others.find(name);
+    return found == others.end() || is_opposite ? "" : std::string(found->second);
+}
+
 bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, char** argv, RunOptions& options,
            int& code) {
     line.ends_with_command(options.command);
+    line.advises(advice_for);
     if (auto done = line.parse(argc, argv)) {
         code = *done;
         return false;
     }
     for (const TableOption& option : table) option.take(options);
     take_environment_file(options);
+    expand_values(options.request);
     return true;
 }
 
@@ -167,6 +238,8 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     declare_terminal(line, options, interactive);
     line.flag("-v,--verbose", options.verbose, "print the time of each phase");
     line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
+    bool removes = false;
+    line.flag("--rm", removes, "accepted for podman's users: a container without a name leaves nothing in any case");
     line.argument("image", options.request.image,
                   "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, "
                   "dockerd://NAME, podman://NAME; left out where --environment has one");
@@ -177,6 +250,7 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
             .excludes(json);
     }
     if (!parse(line, table, argc, argv, options, code)) return false;
+    if (options.verbose) refuse_volume(options.request.image);
     if (!options.request.image.empty()) return true;
     code = line.missing("image");
     return false;
@@ -233,10 +307,11 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
     ExecWords words;
     std::list<TableOption> table = declare_table(line, true);
     declare_terminal(line, options, interactive);
-    auto job = line.option("--job", words.job,
-                           cat("JOB.STEP, or JOB with -- before the command: in the container of this job's step, from "
-                               "where srun can be run; JOB with a NAME: ",
-                               job_help));
+    auto job =
+        line.option("--job", words.job,
+                    cat("JOB.STEP, or JOB alone or with -- before a command: in the container of this job's step, "
+                        "from where srun can be run; JOB with a NAME: ",
+                        job_help));
     auto node = line.option("--node", where.node, "on this node of the job; default: the first one").needs(job);
     auto server = line.flag("--ssh-server", where.ssh_server,
                             "for ssh's ProxyCommand: serve ssh on the standard streams; see berth ssh-config");
@@ -249,7 +324,7 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
     // Also one that is empty, as a variable that is not set leaves it: another container would be meant.
     if (job.given()) (void)plan::parse_job_target(words.job);
     bool of_step = words.job.find('.') != std::string::npos;
-    bool of_job = !words.job.empty() && words.marked && words.name.empty();
+    bool of_job = !words.job.empty() && words.name.empty();
     if (of_step || of_job || node.given() || server.given()) {
         take_job(words, options, where);
         return true;

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -20,7 +21,8 @@ struct Places {
     std::string plugstack;  ///< plugstack.conf
     std::string folder;     ///< plugstack.conf.d beside it
     std::string file;       ///< berth.conf in there, which loads the plugin
-    std::string kept;       ///< where --disable keeps a file with the site's own words; Slurm includes *.conf alone
+    /// where --disable keeps a file with the site's own words: the first of them that no include of the site matches
+    std::vector<std::string> kept;
 };
 
 enum class Entry { none, link, file };
@@ -30,8 +32,16 @@ Places places_in(const std::string& slurm_folder) {
     out.plugstack = plugstack_of(slurm_folder);
     out.folder = out.plugstack.substr(0, out.plugstack.rfind('/')) + "/plugstack.conf.d";
     out.file = out.folder + "/berth.conf";
-    out.kept = out.file + ".disabled";
+    out.kept = {out.file + ".disabled", out.folder + "/.berth.conf.disabled", out.folder + ".berth-disabled"};
     return out;
+}
+
+/// Where Slurm does not find a file that is put away.
+std::string place_to_keep(const Places& at) {
+    for (const std::string& path : at.kept)
+        if (!would_be_included(at.plugstack, path)) return path;
+    throw Error(cat("putting ", at.file, " away: the includes of ", at.plugstack, " match every name for it (",
+                    at.kept.front(), " ...); take the include out, or move the file yourself"));
 }
 
 Entry entry_at(const std::string& path) {
@@ -82,11 +92,15 @@ void enable(const Places& at) {
                         "; add the line, or move the file away"));
     } else if (entry == Entry::file) {
         std::printf("%s is there already\n", at.file.c_str());
-    } else if (entry_at(at.kept) != Entry::none) {
-        move(at.kept, at.file);
-        std::printf("%s: back again, as it was before --disable\n", at.file.c_str());
     } else {
-        make_link(at);
+        auto is_there = [](const std::string& path) { return entry_at(path) != Entry::none; };
+        auto kept = std::ranges::find_if(at.kept, is_there);
+        if (kept == at.kept.end()) {
+            make_link(at);
+        } else {
+            move(*kept, at.file);
+            std::printf("%s: back again, as it was before --disable\n", at.file.c_str());
+        }
     }
     if (loaded_by(at.plugstack, plugin_name).empty())
         std::printf("%s does not include it: add the line \"include %s/*.conf\"\n", at.plugstack.c_str(),
@@ -95,6 +109,16 @@ void enable(const Places& at) {
         std::printf("%s leads to it: restart slurmd\n", at.plugstack.c_str());
     if (std::string pyxis = loaded_by(at.plugstack, "pyxis"); !pyxis.empty())
         std::printf("%s loads the plugin of Pyxis, which does the work until that line is taken out\n", pyxis.c_str());
+}
+
+/// What a former release has put away under a name that the site's includes match.
+void put_former_away(const Places& at) {
+    const std::string& former = at.kept.front();
+    if (entry_at(former) != Entry::file || !would_be_included(at.plugstack, former)) return;
+    std::string kept = place_to_keep(at);
+    if (entry_at(kept) != Entry::none) return;
+    move(former, kept);
+    std::printf("%s is %s now\n", former.c_str(), kept.c_str());
 }
 
 void disable(const Places& at) {
@@ -107,9 +131,11 @@ void disable(const Places& at) {
             std::printf("%s: removed\n", at.file.c_str());
             break;
         case Entry::file:
-            move(at.file, at.kept);
-            std::printf("%s is %s now\n", at.file.c_str(), at.kept.c_str());
+            std::string kept = place_to_keep(at);
+            move(at.file, kept);
+            std::printf("%s is %s now\n", at.file.c_str(), kept.c_str());
     }
+    put_former_away(at);
     if (std::string file = loaded_by(at.plugstack, plugin_name); !file.empty())
         std::printf("%s still loads %s: take its line out\n", file.c_str(), plugin_name);
     else

@@ -139,10 +139,50 @@ bool CommandLine::wants_list(int argc, char** argv) const {
     return may_be && std::string_view(argv[argc - 1]) == list_word;
 }
 
+namespace {
+
+/// Whether the option takes the word behind it as its value, if nothing of its own word is.
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+}  // namespace
+
+/// The first word with a dash before the arguments that names no option; empty when there is none.
+std::string CommandLine::unknown_option(int argc, char** argv) const {
+    for (int i = 1; i < argc; ++i) {
+        std::string word = argv[i];
+        if (word.size() < 2 || word[0] != '-' || word == "--") return {};
+        if (word[1] == '-') {
+            size_t equals = word.find('=');
+            std::string name = word.substr(0, equals);
+            const CLI::Option* option = app_->get_option_no_throw(name);
+            if (option == nullptr) return name;
+            if (takes_value(*option) && equals == std::string::npos) ++i;
+            continue;
+        }
+        for (size_t at = 1; at < word.size(); ++at) {
+            std::string name = {'-', word[at]};
+            const CLI::Option* option = app_->get_option_no_throw(name);
+            // What follows an option of one letter may be its value.
+            if (option == nullptr) return at == 1 ? word : name;
+            if (!takes_value(*option)) continue;
+            if (at + 1 == word.size()) ++i;
+            break;
+        }
+    }
+    return {};
+}
+
 std::optional<int> CommandLine::parse(int argc, char** argv) {
     if (wants_list(argc, argv)) {
         list_options(*app_, *values_);
         return 0;
+    }
+    if (std::string word = command_ ? unknown_option(argc, argv) : ""; !word.empty()) {
+        std::string advice = advice_ ? advice_(word) : "";
+        std::fprintf(
+            stderr, "%s: it has no option %s: %s\n", app_->get_name().c_str(), printable(word).c_str(),
+            advice.empty() ? cat(app_->get_name(), " --help lists those that it has").c_str() : advice.c_str());
+        return exit_failure;
     }
     try {
         app_->parse(argc, argv);

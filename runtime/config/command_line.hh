@@ -2,6 +2,7 @@
 // seconds a file.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -72,6 +73,11 @@ class CommandLine {
     /// parse.
     void ends_with_command(std::vector<std::string>& command);
 
+    /// With ends_with_command(): what to do about a word with a dash before the first argument that is no option, a
+    /// clause for the error; empty where there is nothing to say. Without it such a word would be the command.
+    using Advice = std::function<std::string(const std::string& option)>;
+    void advises(Advice advice) { advice_ = std::move(advice); }
+
     /// The exit code after --help, --version or a mistake, of which the text has been printed; nothing when the command
     /// is to go on.
     ///
@@ -90,6 +96,7 @@ class CommandLine {
     CommandLine(std::shared_ptr<CLI::App> app, std::shared_ptr<DeclaredOption::Values> values)
         : app_(std::move(app)), values_(std::move(values)) {}
     bool wants_list(int argc, char** argv) const;
+    std::string unknown_option(int argc, char** argv) const;
     DeclaredOption declared(CLI::Option* option) const { return {option, values_}; }
     template <typename Value>
     DeclaredOption add_option(const std::string& names, Value& value, const std::string& help);
@@ -97,6 +104,7 @@ class CommandLine {
     std::shared_ptr<CLI::App> app_;
     std::shared_ptr<DeclaredOption::Values> values_;
     std::vector<std::string>* command_ = nullptr;
+    Advice advice_ = {};
 };
 
 }  // namespace berth

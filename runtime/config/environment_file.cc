@@ -223,6 +223,7 @@ class Resolver {
             if (found == all_.texts.end()) continue;
             at(found->second, one.key, [&] {
                 std::string value = expanded(found->second.text, value_of_);
+                if (is_none(one.option, value)) return;
                 try {
                     check_option(one.option, value);
                 } catch (const Error& error) {

@@ -59,7 +59,7 @@ struct SiteSettings {
 /// Where logins lie, and what their files may say.
 struct LoginSettings {
     std::string auth_path;       ///< folder of .credentials, for who has no ENROOT_CONFIG_PATH; ~ is the home
-    bool auth_commands = false;  ///< $(command) and $VAR in .credentials
+    bool auth_commands = false;  ///< $(command) in .credentials
 };
 
 /// Sizes are in bytes. Where 0 is no limit of the kernel's, it is none.
@@ -92,6 +92,7 @@ struct PolicySettings {
 
 struct SlurmSettings {
     TagResolver resolve_tags = TagResolver::submit;
+    UnknownImage unknown_image = UnknownImage::warn;
     bool client_in_container = false;       ///< Slurm's own commands work in containers
     std::vector<std::string> client_files;  ///< and what they need there besides what berth finds by itself
 };
@@ -167,7 +168,6 @@ struct ShareSettings {
     std::string artifacts;              ///< repository of published layers, or artifacts_beside_images; empty: none
     bool record = false;                ///< whether steps note what they read of their image, for the next publish
     unsigned record_time = 30;          ///< seconds of a step that count for that
-    std::string rendezvous;             ///< folder where pulls without a common srun meet, with %U %u %h; empty: none
 };
 
 struct RegistrySettings {

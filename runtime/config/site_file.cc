@@ -66,6 +66,10 @@ void read_registry(Site& site, const toml::node& node, const std::string& host, 
 void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value,
               const std::string& name) {
     auto found = keys().find(path);
+    if (path == "share.rendezvous")
+        throw Error(cat(place(name, key.source()), ": share.rendezvous was withdrawn, since an image that had the home "
+                        "mounted could send layers of its own making; delete the line: steps of several nodes share "
+                        "as before, and for job arrays there is store.shared"));
     if (found == keys().end())
         throw Error(cat(place(name, key.source()), ": unknown key ", path,
                         " (the known ones are in the commented file that comes with berth)"));

@@ -400,6 +400,7 @@ const std::map<std::string, Key>& keys() {
         {"policy.locked", {Key::Type::text, set_locked, shown(policy(&PolicySettings::locked))}},
         {"policy.unlocked", {Key::Type::text, set_unlocked, shown(policy(&PolicySettings::unlocked))}},
         {"slurm.resolve_tags", word_key(slurm(&SlurmSettings::resolve_tags))},
+        {"slurm.unknown_image", word_key(slurm(&SlurmSettings::unknown_image))},
         {"slurm.client_in_container", flag_key(slurm(&SlurmSettings::client_in_container))},
         {"slurm.client_files", names_key(slurm(&SlurmSettings::client_files))},
         {"security.seccomp", word_key(security(&SecuritySettings::seccomp))},
@@ -451,7 +452,6 @@ const std::map<std::string, Key>& keys() {
         {"share.artifacts", {Key::Type::text, set_artifacts, shown(share(&ShareSettings::artifacts))}},
         {"share.record", flag_key(share(&ShareSettings::record))},
         {"share.record_time", number_key(share(&ShareSettings::record_time), 1, 86400, " seconds")},
-        {"share.rendezvous", text_key(share(&ShareSettings::rendezvous))},
     };
     return all;
 }

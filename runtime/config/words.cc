@@ -70,6 +70,12 @@ std::span<const Word<TagResolver>> words() {
 }
 
 template <>
+std::span<const Word<UnknownImage>> words() {
+    static constexpr Word<UnknownImage> all[] = {{UnknownImage::warn, "warn"}, {UnknownImage::refuse, "refuse"}};
+    return all;
+}
+
+template <>
 std::span<const Word<Seccomp>> words() {
     static constexpr Word<Seccomp> all[] = {{Seccomp::built_in, "default"}, {Seccomp::off, "off"}};
     return all;

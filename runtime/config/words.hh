@@ -47,6 +47,9 @@ enum class ContainerScope { global, job };
 /// Who asks the registry what a tag means: srun and sbatch for all nodes, or each node.
 enum class TagResolver { submit, nodes };
 
+/// What sbatch does with an image that its registry does not have.
+enum class UnknownImage { warn, refuse };
+
 /// Whether the built-in list of refused system calls holds.
 enum class Seccomp { built_in, off };
 
@@ -85,6 +88,8 @@ template <>
 std::span<const Word<ContainerScope>> words();
 template <>
 std::span<const Word<TagResolver>> words();
+template <>
+std::span<const Word<UnknownImage>> words();
 template <>
 std::span<const Word<Seccomp>> words();
 template <>

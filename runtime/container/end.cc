@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <cerrno>
@@ -47,6 +48,17 @@ bool end_container(StartedContainer& container, std::chrono::milliseconds timeou
     return mount::end_program_server(container.server, timeout) && ended;
 }
 
+namespace {
+
+/// For which the kernel has no number here.
+bool is_in_another_pid_namespace(int connection) {
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    return ::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == 0;
+}
+
+}  // namespace
+
 std::string reason_of_end(int connection) {
     try {
         auto received = receive_message(connection, 0);
@@ -55,6 +67,10 @@ std::string reason_of_end(int connection) {
     } catch (const Error&) {
         // Cut short: by a kill.
     }
+    if (is_in_another_pid_namespace(connection))
+        return "the container has ended with the job that started it: Slurm gives each job a PID namespace "
+               "(CLONE_NEWPID in namespace.yaml), and all in it ends with the job; give the container another name in "
+               "each job, or let the site set defaults.container_scope = \"job\" or take CLONE_NEWPID out";
     return "the container has ended: it was removed by force, or its helper was killed";
 }
 

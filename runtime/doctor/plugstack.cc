@@ -1,5 +1,6 @@
 #include "runtime/doctor/plugstack.hh"
 
+#include <fnmatch.h>
 #include <glob.h>
 #include <unistd.h>
 
@@ -29,6 +30,11 @@ std::string text_of(const std::string& file, bool& read) {
     }
 }
 
+/// The pattern of an `include`, as Slurm completes it.
+std::string pattern_of(const std::string& file, const std::string& word) {
+    return word.starts_with('/') ? word : cat(file.substr(0, file.rfind('/') + 1), word);
+}
+
 /// `depth` ends circles of includes.
 PlugstackLine find(const std::string& file, std::string_view name, unsigned depth, std::vector<std::string>& looked) {
     bool read = false;
@@ -41,8 +47,7 @@ PlugstackLine find(const std::string& file, std::string_view name, unsigned dept
         bool loads = words[0] == "required" || words[0] == "optional";
         if (loads && words[1].substr(words[1].rfind('/') + 1).find(name) != std::string::npos) return {file, words[1]};
         if (words[0] != "include" || depth == 0) continue;
-        std::string pattern = words[1].starts_with('/') ? words[1] : cat(file.substr(0, file.rfind('/') + 1), words[1]);
-        for (const std::string& included : files_matching(pattern))
+        for (const std::string& included : files_matching(pattern_of(file, words[1])))
             if (PlugstackLine found = find(included, name, depth - 1, looked); !found.file.empty()) return found;
     }
     return {};
@@ -80,6 +85,23 @@ std::string plugstack_of(const std::string& folder) {
 
 PlugstackLine find_plugstack_line(const std::string& file, std::string_view name, std::vector<std::string>& looked) {
     return find(file, name, 4, looked);
+}
+
+bool would_be_included(const std::string& plugstack, const std::string& path) {
+    std::vector<std::string> files;
+    // No plugin has this name, so that all is looked at.
+    find_plugstack_line(plugstack, "/", files);
+    for (const std::string& file : files) {
+        bool read = false;
+        for (const std::string& line : split(text_of(file, read), '\n')) {
+            std::vector<std::string> words = words_of(line);
+            // As glob(3) of files_matching() takes it.
+            if (words.size() > 1 && words[0] == "include" &&
+                ::fnmatch(pattern_of(file, words[1]).c_str(), path.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
+                return true;
+        }
+    }
+    return false;
 }
 
 std::vector<std::string> files_matching(const std::string& pattern) {

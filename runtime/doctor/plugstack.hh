@@ -29,6 +29,9 @@ std::string plugstack_of(const std::string& folder);
 /// were read are added to `looked`; one that cannot be read is passed over, as Slurm passes over a missing one.
 PlugstackLine find_plugstack_line(const std::string& file, std::string_view name, std::vector<std::string>& looked);
 
+/// True when `path`, which may be missing, would be read by way of plugstack.conf.
+bool would_be_included(const std::string& plugstack, const std::string& path);
+
 /// The files that a glob pattern names, in the order of their names.
 std::vector<std::string> files_matching(const std::string& pattern);
 

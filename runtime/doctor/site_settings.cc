@@ -19,10 +19,22 @@ constexpr const char* of_job = "--container-mounts takes the job's own /tmp; /de
 constexpr Setting known[] = {
     {"jobcontainertype", "job_container/tmpfs", of_job},
     {"namespacetype", "namespace/tmpfs", of_job},
+    {"namespacetype", "namespace/linux", of_job},
+    {"prologflags", "runinjob",
+     "a job's containers are ended by its extern step: Slurm calls no slurm_spank_job_epilog"},
+    {"launchparameters", "test_exec",
+     "srun looks for each program on the submit host: one that only the image has is refused there"},
     {"slurmdparameters", "contain_spank", "the plugin's callbacks run in the job's mounts"},
     {"prologflags", "x11", "srun --x11 works in containers; their key of the display is read-only"},
     {"launchparameters", "use_interactive_step", "salloc --container-image starts the user's shell in the container"},
     {"constrainramspace", "yes", "a step's memory has room for its file server and for what the container writes"},
+};
+
+constexpr Setting known_namespaces[] = {
+    {"namespace.yaml", "CLONE_NEWPID",
+     "a named container ends with the job that started it, and the steps of other jobs in it fail; set "
+     "defaults.container_scope = \"job\", or take it out"},
+    {"namespace.yaml", "CLONE_NEWUSER", "no step can enter a container; take it out"},
 };
 
 bool has_word(std::string_view value, std::string_view word) {
@@ -50,6 +62,16 @@ std::vector<std::string> settings_that_matter(std::string_view text) {
                 if (key == setting.key && has_word(value, setting.word))
                     out.push_back(cat(printable(entry.substr(0, equals)), "=", setting.word, ": ", setting.meaning));
         }
+    return out;
+}
+
+std::vector<std::string> namespaces_that_matter(std::string_view text) {
+    std::string flags;
+    for (const std::string& line : split(text, '\n')) flags += line.substr(0, line.find('#')) + '\n';
+    std::vector<std::string> out;
+    for (const Setting& setting : known_namespaces)
+        if (flags.find(setting.word) != flags.npos)
+            out.push_back(cat(setting.key, " has ", setting.word, ": ", setting.meaning));
     return out;
 }
 

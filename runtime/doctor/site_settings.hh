@@ -14,4 +14,8 @@ std::vector<std::string> words_of(const std::string& line);
 /// it; a text that is no such file gives none.
 std::vector<std::string> settings_that_matter(std::string_view text);
 
+/// The same of namespace.yaml (namespace/linux): which namespaces of those that it gives to jobs stand in containers'
+/// way.
+std::vector<std::string> namespaces_that_matter(std::string_view text);
+
 }  // namespace berth

@@ -91,6 +91,12 @@ std::vector<std::string> find_settings() {
             } catch (const Error&) {
                 // Sites without cgroups have no such file.
             }
+        try {
+            for (std::string& line : namespaces_that_matter(sys::read_file(folder + "/namespace.yaml", text_limit)))
+                out.push_back(std::move(line));
+        } catch (const Error&) {
+            // As few have.
+        }
         break;
     }
     return out;

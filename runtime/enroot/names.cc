@@ -63,6 +63,21 @@ std::string base_name_of(const plan::Reference& image) {
     return out;
 }
 
+std::string base_name_of_file(std::string_view path) {
+    std::string_view name = path.substr(path.rfind('/') + 1);
+    for (std::string_view end : {".gz", ".xz", ".zst", ".bz2", ".lz4"})
+        if (name.ends_with(end) && name.size() > end.size()) {
+            name.remove_suffix(end.size());
+            break;
+        }
+    for (std::string_view end : {".sqsh", ".squashfs", ".sqfs", ".sif", ".tar", ".tgz"})
+        if (name.ends_with(end) && name.size() > end.size()) {
+            name.remove_suffix(end.size());
+            break;
+        }
+    return std::string(name);
+}
+
 std::string container_of_file(std::string_view path) {
     if (path.ends_with(file_end)) path.remove_suffix(file_end.size());
     return std::string(path.substr(path.rfind('/') + 1));

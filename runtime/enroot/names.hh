@@ -39,6 +39,9 @@ plan::Reference image_of(const std::string& uri);
 /// without -n: NAME+TAG, with + for each / of the name (docker::import in src/docker.sh).
 std::string base_name_of(const plan::Reference& image);
 
+/// What `import` calls the file that it makes of another one, less ".sqsh": its name without the ending of an archive.
+std::string base_name_of_file(std::string_view path);
+
 /// The container that `create` makes of a file without -n: the file's name without ".sqsh".
 std::string container_of_file(std::string_view path);
 

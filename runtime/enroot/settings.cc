@@ -24,11 +24,12 @@ constexpr Switch switches[] = {
     {"ENROOT_UNSHARE_PID", &Settings::pid},             {"ENROOT_UNSHARE_IPC", &Settings::ipc},
     {"ENROOT_UNSHARE_UTS", &Settings::uts}};
 
-/// What else has an effect: ENROOT_CONFIG_PATH/.credentials are logins for berth-pull.
+/// What else has an effect: ENROOT_CONFIG_PATH/.credentials are logins for berth-pull, and ENROOT_PASSWORD is what a
+/// password in there is by custom.
 constexpr std::string_view known[] = {"ENROOT_MOUNT_HOME", "ENROOT_DATA_PATH", "ENROOT_ROOTFS",
-                                      "ENROOT_CONFIG_PATH"};
+                                      "ENROOT_CONFIG_PATH", "ENROOT_PASSWORD"};
 constexpr std::string_view known_in_steps[] = {"ENROOT_REMAP_ROOT", "ENROOT_ROOTFS_WRITABLE", "ENROOT_MOUNT_HOME",
-                                               "ENROOT_CONFIG_PATH"};
+                                               "ENROOT_CONFIG_PATH", "ENROOT_PASSWORD"};
 
 bool yes_or_no(const std::string& value, const std::string& name) {
     // Enroot's own short word, which no other setting has.
@@ -76,7 +77,12 @@ std::string passed_over_in_step_note(const std::vector<std::string>& environment
     std::string names = names_but(environment, [](const std::string& name) {
         return std::find(std::begin(known_in_steps), std::end(known_in_steps), name) != std::end(known_in_steps);
     });
-    return names.empty() ? "" : cat("variables of Enroot without an effect in a step: ", names);
+    if (names.empty()) return {};
+    // Mostly a path for each job, so that each has containers of its own.
+    const char* hint = value_in(environment, "ENROOT_DATA_PATH").empty()
+                           ? ""
+                           : "; --container-name=NAME-%j names a container of the job's own";
+    return cat("variables of Enroot without an effect in a step: ", names, hint);
 }
 
 }  // namespace berth::enroot

@@ -12,6 +12,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/request/names.hh"
+#include "runtime/request/values.hh"
 
 namespace berth {
 
@@ -40,8 +41,18 @@ bool exists(const std::string& path) {
     return ::stat(path.c_str(), &st) == 0;
 }
 
-plan::FoundEnvironment find(const std::string& name, const std::vector<std::string>& folders) {
-    if (plan::is_environment_path(name)) return {name, text_of(name, name)};
+/// The home is HOME of `environment`, or the account's.
+std::string home_of(const plan::Caller& caller, const std::vector<std::string>& environment) {
+    std::string home = value_in(environment, "HOME");
+    return home.starts_with('/') ? home : caller.home;
+}
+
+plan::FoundEnvironment find(const std::string& name, const std::vector<std::string>& folders,
+                            const std::string& home) {
+    if (plan::is_environment_path(name)) {
+        std::string path = plan::with_home(name, home);
+        return {path, text_of(name, path)};
+    }
     for (const std::string& folder : folders)
         if (std::string path = cat(folder, "/", name, suffix); exists(path)) return {path, text_of(name, path)};
     std::string where;
@@ -56,8 +67,7 @@ plan::FoundEnvironment find(const std::string& name, const std::vector<std::stri
 std::vector<std::string> environment_folders(const plan::Site& site, const plan::Caller& caller,
                                              const std::vector<std::string>& environment) {
     std::vector<std::string> out;
-    std::string home = value_in(environment, "HOME");
-    if (!home.starts_with('/')) home = caller.home;
+    std::string home = home_of(caller, environment);
     std::string config = value_in(environment, "XDG_CONFIG_HOME");
     if (!config.starts_with('/')) config = home.empty() ? "" : home + "/.config";
     if (!config.empty()) out.push_back(config + "/berth/environments");
@@ -73,7 +83,7 @@ plan::ResolvedEnvironment read_environment(const std::string& name, const plan::
                                            const std::vector<std::string>& environment) {
     std::vector<std::string> folders = environment_folders(site, caller, environment);
     return plan::resolve_environment(
-        name, [&](const std::string& wanted) { return find(wanted, folders); },
+        name, [&](const std::string& wanted) { return find(wanted, folders, home_of(caller, environment)); },
         [&](const std::string& variable_name) -> std::optional<std::string> {
             const char* value = variable(environment, variable_name);
             return value != nullptr ? std::optional<std::string>(value) : std::nullopt;

@@ -47,7 +47,7 @@ std::vector<std::string> pull_arguments(const plan::Site& site, const std::strin
     for (const std::string& network : site.share.networks) networks += cat(networks.empty() ? "" : " ", network);
     for (const std::string& setting :
          {cat("BERTH_SHARE_NETWORKS=", networks), cat("BERTH_SHARE_PORTS=", site.share.ports),
-          cat("BERTH_SHARE_RATE=", site.share.rate), cat("BERTH_SHARE_RENDEZVOUS=", site.share.rendezvous)})
+          cat("BERTH_SHARE_RATE=", site.share.rate)})
         if (site.share.enabled) arguments.insert(arguments.end(), {"--setting", setting});
     if (site.limits.store_size > 0)
         arguments.insert(arguments.end(), {"--keep-bytes", std::to_string(site.limits.store_size)});

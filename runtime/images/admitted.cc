@@ -1,5 +1,6 @@
 #include "runtime/images/admitted.hh"
 
+#include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -39,8 +40,8 @@ void admit_file(const plan::Site& site, const std::string& path) {
     ProgramAnswer answer = run_program(pull_program(), arguments, "", patience);
     if (answer.code == 0) return;
     throw Error(answer.complaint.empty()
-                    ? cat("image ", printable(path, 4096), ": berth-pull admit ended with code ", answer.code,
-                          " without a message; run it by hand to see more")
+                    ? cat("image ", printable(path, 4096), ": berth-pull admit ", silent_end(answer.code),
+                          "; run it by hand to see more")
                     : without_name(answer.complaint));
 }
 

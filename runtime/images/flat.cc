@@ -49,7 +49,7 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
     });
     int code = child.wait();
     if (!error.empty()) throw Error(cat(work, ": ", error));
-    if (code != 0) throw Error(cat(work, ": berth-pull ended with code ", code, " without a message"));
+    if (code != 0) throw Error(cat(work, ": berth-pull ", silent_end(code)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <climits>
 #include <csignal>
 #include <ctime>
+#include <tuple>
 
 #include "runtime/base/child.hh"
 #include "runtime/base/error.hh"
@@ -35,7 +37,8 @@ namespace {
 /// The words of berth-pull's report, put together from its output as it comes.
 class Report {
   public:
-    explicit Report(const PullWatch& watch) : watch_(watch) {}
+    /// `answers` is where questions are answered.
+    Report(const PullWatch& watch, int answers) : watch_(watch), answers_(answers) {}
 
     /// False when nothing more is to come.
     bool take(const std::string& text) {
@@ -50,6 +53,8 @@ class Report {
         if (word == "early") result_.early = Digest::parse(rest);
         if (word == "signer") result_.signer = printable(rest, 1024);
         if (word == "rule") result_.rule = printable(rest, 1024);
+        if (word == "refused-login" && result_.refused_logins.size() < 16) result_.refused_logins.push_back(rest);
+        if (word == "variable") answer(rest);
         if (word == "refused") result_.refused = printable(rest, 1024);
         if (word == "error") {
             uint64_t code = 0;
@@ -69,8 +74,8 @@ class Report {
     const PullResult& result(int exit_code, const std::string& reference) const {
         if (!error_.empty()) throw PullError(watch_.failure + error_, error_code_, cause_);
         if (exit_code != 0 || !result_.digest)
-            throw Error(cat("pulling ", reference, ": berth-pull ended with code ", exit_code,
-                            " without a message; run berth pull by hand to see more"));
+            throw Error(cat("pulling ", reference, ": berth-pull ", silent_end(exit_code),
+                            "; run berth pull by hand to see more"));
         if (has_fetched_ && watch_.fetched) watch_.fetched(result_);
         return result_;
     }
@@ -82,7 +87,16 @@ class Report {
         result_.phases = plan::parse_phases(text);
     }
 
+    void answer(const std::string& name) const {
+        auto value = watch_.variable ? watch_.variable(name) : std::nullopt;
+        bool is_line = value && value->find('\n') == value->npos;
+        std::string line = is_line ? cat("=", *value, "\n") : "\n";
+        // It may have gone.
+        if (answers_ >= 0) std::ignore = ::send(answers_, line.data(), line.size(), MSG_NOSIGNAL);
+    }
+
     const PullWatch& watch_;
+    int answers_;
     PullResult result_;
     bool has_fetched_ = false;
     plan::Cause cause_ = plan::Cause::image;
@@ -91,8 +105,8 @@ class Report {
     int error_code_ = exit_failure;
 };
 
-PullResult reported(Child& child, const plan::Reference& reference, const PullWatch& watch) {
-    Report report(watch);
+PullResult reported(Child& child, const plan::Reference& reference, const PullWatch& watch, int answers) {
+    Report report(watch, answers);
     read_lines(child, watch, [&](const std::string& line) { return report.take(line); });
     if (!report.goes_on()) return report.result(child.wait(), reference.text());
     PullResult result = report.result(0, reference.text());
@@ -102,10 +116,18 @@ PullResult reported(Child& child, const plan::Reference& reference, const PullWa
 }
 
 PullResult pulled(const plan::Reference& reference, const std::vector<std::string>& arguments,
-                   const store::Store& store, const PullWatch& watch, int input = -1) {
-    Child child(pull_program(), arguments, input);
+                   const store::Store& store, const PullWatch& watch, const std::string& place = {}) {
+    // Secrets go this way, where no list of processes shows them.
+    std::pair<Fd, Fd> ends;
+    if (!place.empty() || watch.variable) ends = sys::make_stream_pair();
+    auto&& [answers, input] = ends;
+    std::string line = place + '\n';
+    if (!place.empty() && ::send(answers.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
+        throw SysError("telling berth-pull where nodes agree");
+    Child child(pull_program(), arguments, input.get());
+    input.reset();
     try {
-        return reported(child, reference, watch);
+        return reported(child, reference, watch, answers.get());
     } catch (...) {
         // A pull that draws takes its bars away.
         child.send(watch.bars ? SIGTERM : SIGKILL);
@@ -175,6 +197,8 @@ std::vector<std::string> arguments_for(const plan::Reference& reference, const p
     if (!watch.progress) out.emplace_back("--quiet");
     if (watch.keep && !site.share.artifacts.empty()) out.emplace_back("--prove-later");
     if (starts_early(site, watch)) out.emplace_back("--early");
+    if (watch.variable) out.emplace_back("--ask-variables");
+    for (const std::string& word : watch.refused_logins) out.insert(out.end(), {"--refused-login", word});
     if (!watch.job.empty()) out.insert(out.end(), {"--job", watch.job});
     out.insert(out.end(), {"--report", reference.text()});
     return out;
@@ -188,6 +212,7 @@ EarlyPull early_pull(const PullResult& pull, plan::Reference reference, const pl
     again.keep = watch.keep;
     again.early = true;
     again.job = watch.job;
+    again.refused_logins = pull.refused_logins.empty() ? watch.refused_logins : pull.refused_logins;
     return {pull.lifeline, arguments_for(reference, site, store, again)};
 }
 
@@ -199,18 +224,12 @@ store::Store open_telling(const plan::Site& site, const plan::Caller& caller, co
     return store;
 }
 
-/// A pull in which the nodes of the step have a part: `word` says which, `agreement` where they meet. The secret goes
-/// by a pipe, where no list of processes shows it.
+/// A pull in which the nodes of the step have a part: `word` says which, `agreement` where they meet.
 PullResult pulled_together(const char* word, const std::string& agreement, const plan::Reference& reference,
                        const plan::Site& site, const store::Store& store, const PullWatch& watch) {
-    auto&& [reading, writing] = sys::make_pipe();
-    if (std::string line = agreement + '\n';
-        ::write(writing.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-        throw SysError("telling berth-pull where nodes agree");
-    writing.reset();
     std::vector<std::string> arguments = arguments_for(reference, site, store, watch);
     arguments.insert(arguments.begin(), word);
-    return pulled(reference, arguments, store, watch, reading.get());
+    return pulled(reference, arguments, store, watch, agreement);
 }
 
 OpenedImage with_signers(OpenedImage opened, const store::Store& store, const plan::Reference& reference,
@@ -230,11 +249,8 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
         if (auto image = try_stored_image(store, *known))
             return with_signers({std::move(*image), known}, store, reference, site);
     bool share = site.share.enabled && !agreement.empty() && watch.keep;
-    bool meet = site.share.enabled && !share && !site.share.rendezvous.empty() && watch.keep;
-    std::vector<std::string> arguments = arguments_for(reference, site, store, watch);
-    if (meet) arguments.insert(arguments.begin(), "--meet");
     PullResult got = share ? pulled_together("--share", agreement, reference, site, store, watch)
-                           : pulled(reference, arguments, store, watch);
+                           : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
     Digest digest = *got.digest;
     if (got.early)
         if (auto image = early_image(store, got, site, watch))
@@ -242,10 +258,12 @@ OpenedImage open_stored_image(const plan::Reference& reference, const plan::Call
     return with_signers({stored_image(store, digest), digest}, store, reference, site);
 }
 
-/// What the tag means for all nodes of the step.
+/// What the tag means for all nodes of the step. Adds what the registry has refused to `watch`.
 Digest agreed_digest(const plan::Reference& tag, const std::string& agreement, const plan::Caller& caller,
-                          const plan::Site& site, const PullWatch& watch) {
-    return *pulled_together("--agree", agreement, tag, site, open_store(site, caller), watch).digest;
+                          const plan::Site& site, PullWatch& watch) {
+    PullResult got = pulled_together("--agree", agreement, tag, site, open_store(site, caller), watch);
+    if (!got.refused_logins.empty()) watch.refused_logins = got.refused_logins;
+    return *got.digest;
 }
 
 /// So that a later start finds it when the registry is down.
@@ -272,7 +290,7 @@ void check_opened_file(const plan::Site& site, const plan::Reference& reference,
 
 OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag) {
-    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd);
+    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd, caller.home);
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path)
         return {open_image_file(reference.path, [&](int file) { check_opened_file(site, reference, file); }), {}};
@@ -281,9 +299,10 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
         return open_stored_image(reference, caller, site, watch, tag.agreement);
     plan::Reference exact = reference;
-    Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.agreement, caller, site, watch);
+    PullWatch knowing = watch;
+    Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.agreement, caller, site, knowing);
     exact.digest = digest;
-    OpenedImage out = open_stored_image(exact, caller, site, watch, tag.agreement);
+    OpenedImage out = open_stored_image(exact, caller, site, knowing, tag.agreement);
     remember_tag(reference, digest, caller, site);
     return out;
 }

@@ -22,6 +22,7 @@ struct PullResult {
     std::string refused;           ///< why one was that need not have been
     std::optional<Digest> early;   ///< the manifest of an image whose layers are to come
     std::string signer, rule;      ///< of that
+    std::vector<std::string> refused_logins;  ///< see PullWatch
     int lifeline = -1;             ///< of the pull that brings them, which PullWatch::keep has; see Arrivals
     std::vector<plan::PhaseTime> phases;
 };
@@ -46,6 +47,11 @@ struct PullWatch {
     bool early = false;
     /// Whether nobody needs the container any more, for its start that waits for something of such an image.
     std::function<bool()> over = {};
+    /// The value of a variable of the user's, for a password in a file of logins that is one. Without it, those of this
+    /// process count.
+    std::function<std::optional<std::string>(const std::string& name)> variable = {};
+    /// Which logins registries have refused in this step, as words of berth-pull.
+    std::vector<std::string> refused_logins = {};
     /// "JOB.STEP", for the events of a pull that goes on; empty outside of steps.
     std::string job = {};
     /// Called after a pull that brought an image into the store.

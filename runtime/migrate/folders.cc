@@ -124,7 +124,7 @@ std::string refusal_of(Mount mount) {
         if (path->starts_with('%')) *path = "/" + *path;
     try {
         plan::parse_mounts(option_form(mount));
-        return {};
+        return mount.source.starts_with('~') ? "a ~ is not expanded in the site's mounts; write %h" : "";
     } catch (const Error& error) {
         return split(error.what(), '\n').front();
     }
@@ -236,7 +236,7 @@ void decide_login(Draft& draft, const Login& login, const std::string& file) {
     Place place{file, login.line, cat("login of ", login.machine)};
     if (!login.computed) return draft.report({Fate::kept, place, {}, "read as it is"});
     constexpr Row row = {"", nullptr, "registry.auth_commands", "",
-                         "commands and variables in .credentials are not evaluated; write a token, or use a credential "
+                         "commands in .credentials are not run; write a token, or use a credential "
                          "program, see Logins in berth(1)"};
     Found found{{}, {}, place};
     report_answer(draft, row, found, draft.set(std::string(row.key), {flag_form(true)}, place));

@@ -1,6 +1,7 @@
 #include "runtime/migrate/lines.hh"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 #include "runtime/base/text.hh"
@@ -136,12 +137,27 @@ Plugstack parse_plugstack(std::string_view text) {
     return out;
 }
 
+namespace {
+
+/// $NAME or ${NAME}, which needs no shell.
+bool is_variable(std::string_view text) {
+    text.remove_prefix(1);
+    if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
+    bool begins = !text.empty() && (text[0] < '0' || text[0] > '9');
+    return begins && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+        return (c < 128 && std::isalnum(c) != 0) || c == '_';
+    });
+}
+
+}  // namespace
+
 std::vector<Login> parse_credentials(std::string_view text) {
     std::vector<Login> out;
     each_line(text, [&](size_t number, std::string_view line) {
         std::vector<std::string> words = words_of(line);
         if (words.size() < 2 || words[0] != "machine") return;
-        out.push_back({number, words[1], words.size() >= 6 && words[5].starts_with('$')});
+        bool is_expression = words.size() >= 6 && words[5].starts_with('$');
+        out.push_back({number, words[1], is_expression && !(words.size() == 6 && is_variable(words[5]))});
     });
     return out;
 }

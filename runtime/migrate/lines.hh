@@ -50,7 +50,7 @@ Plugstack parse_plugstack(std::string_view text);
 struct Login {
     size_t line = 0;
     std::string machine;
-    bool computed = false;  ///< the password is for a shell: $(command) or $NAME
+    bool computed = false;  ///< the password is for a shell: $(command)
     bool operator==(const Login&) const = default;
 };
 

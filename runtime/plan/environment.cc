@@ -50,6 +50,13 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
                                                 conf->second.ends_with("/conf-cache/slurm.conf"))
         wanted["SLURM_CONF"] = rules.slurm_conf;
 
+    for (const std::string& text : rules.account) {
+        auto variable = name_and_value(text);
+        auto set = outside.find(variable->first);
+        if ((set == outside.end() || set->second.empty()) && !wanted.contains(variable->first))
+            wanted[variable->first] = variable->second;
+    }
+
     // Who knows the step's secret could send layers of its own making to nodes that still pull.
     wanted[agreement_variable] = std::nullopt;
 

@@ -75,13 +75,15 @@ StepRequest decode_step(const Message& message) {
 Message encode(const TaskRequest& request) {
     Message out = message_of(MessageType::task);
     out.add_number("local-id", request.local_id);
+    if (request.asks_for_devices) out.add_number("asks-for-devices", 1);
     for (const std::string& entry : request.environment) out.add("env", entry);
     return out;
 }
 
 TaskRequest decode_task(const Message& message) {
     expect(message, MessageType::task);
-    return {static_cast<uint32_t>(message.number("local-id", id_limit)), message.all("env")};
+    return {static_cast<uint32_t>(message.number("local-id", id_limit)), message.all("env"),
+            message.find("asks-for-devices") == "1"};
 }
 
 Message encode(const Ready& ready) {
@@ -93,6 +95,8 @@ Message encode(const Ready& ready) {
     out.add_number("writable", ready.writable ? 1 : 0);
     out.add_number("capabilities", ready.capabilities);
     if (ready.own_cgroup) out.add_number("own-cgroup", 1);
+    if (ready.mount_home) out.add_number("mount-home", *ready.mount_home ? 1 : 0);
+    for (const std::string& mount : ready.mounts) out.add("mount", mount);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
     for (const VisibleDevices& vendor : ready.devices) {
         out.add("devices", vendor.vendor);
@@ -102,6 +106,11 @@ Message encode(const Ready& ready) {
             else
                 out.add("device-variable", device_variable_text(variable));
         for (const VisibleDevice& device : vendor.devices) out.add("device", visible_device_text(device));
+    }
+    if (ready.found) {
+        out.add_number("found-devices", 1);
+        for (const std::string& file : ready.found->files) out.add("device-file", file);
+        for (const std::string& text : ready.found->image) out.add("image-variable", text);
     }
     for (const PhaseTime& phase : ready.phases) out.add("phase", cat(phase.name, '=', phase.microseconds));
     for (const EnvironmentChange& change : ready.environment)
@@ -121,7 +130,11 @@ Ready decode_ready(const Message& message) {
     out.writable = message.find("writable") != "0";
     out.capabilities = message.number("capabilities", UINT64_MAX);
     out.own_cgroup = message.find("own-cgroup") == "1";
+    if (auto home = message.find("mount-home")) out.mount_home = *home == "1";
+    out.mounts = message.all("mount");
     out.entrypoint = message.all("entrypoint");
+    if (message.find("found-devices") == "1")
+        out.found = FoundDevices{message.all("device-file"), message.all("image-variable")};
     for (const auto& [key, value] : message.records) {
         size_t equals = value.find('=');
         uint64_t number = 0;
@@ -159,6 +172,8 @@ Failure decode_failure(const Message& message) {
     return {message.value("line"), static_cast<int>(message.number("exit-code", 255)), message.number("shown", 1) == 1};
 }
 
+bool is_last(const Message& message) { return message.find("last") == "1"; }
+
 std::string progress_text(const Message& message) {
     expect(message, MessageType::progress);
     return message.value("text");
@@ -195,6 +210,12 @@ std::optional<Failure> refusal_of(const Message& request) {
 
 Message join_message() {
     return message_of(MessageType::join);
+}
+
+Message last_message(std::string_view text) {
+    Message out = progress_message(text);
+    out.add_number("last", 1);
+    return out;
 }
 
 Message progress_message(std::string_view text) {

@@ -60,7 +60,15 @@ struct StepRequest {
 struct TaskRequest {
     uint32_t local_id = 0;  ///< of the task on this node
     std::vector<std::string> environment;
+    bool asks_for_devices = false;  ///< the answer is to have Ready::found
     bool operator==(const TaskRequest&) const = default;
+};
+
+/// What whoever joins a container needs to find out whether its devices are those that he was granted.
+struct FoundDevices {
+    std::vector<std::string> files;  ///< of the container: DeviceGrant::files
+    std::vector<std::string> image;  ///< NAME=VALUE of the image, which may ask for devices
+    bool operator==(const FoundDevices&) const = default;
 };
 
 struct Ready {
@@ -74,6 +82,9 @@ struct Ready {
     uint64_t capabilities = 0;  ///< that tasks keep in the container's namespaces (bits 1 << CAP_*)
     std::vector<PhaseTime> phases = {};  ///< of the container's start, once, for the one who has started its helper
     bool own_cgroup = false;  ///< the task makes a cgroup namespace, whose root is its own cgroup
+    std::optional<FoundDevices> found = {};  ///< where it was asked for, by a helper that knows
+    std::optional<bool> mount_home = {};    ///< as it was started; nothing from a helper that does not say so
+    std::vector<std::string> mounts = {};   ///< see Plan::mounts
     bool operator==(const Ready&) const = default;
 };
 
@@ -101,6 +112,9 @@ Message status_message();
 Message stop_message();
 Message progress_message(std::string_view text);
 
+/// As progress_message(), from the helper to slurmstepd: why the container is no more. The step's tasks end now.
+Message last_message(std::string_view text);
+
 /// What a container's helper answers to a request of another version, from whoever would join it; nothing for one of
 /// this version.
 std::optional<Failure> refusal_of(const Message& request);
@@ -111,6 +125,7 @@ StepRequest decode_step(const Message& message);
 TaskRequest decode_task(const Message& message);
 Ready decode_ready(const Message& message);
 std::string progress_text(const Message& message);
+bool is_last(const Message& message);
 Failure decode_failure(const Message& message);
 HelperInfo decode_info(const Message& message);
 

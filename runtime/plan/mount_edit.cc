@@ -3,13 +3,38 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::plan {
 
+namespace {
+
+std::string absolute_source(const MountRequest& wanted, const std::string& from) {
+    bool absolute = wanted.source.empty() || wanted.source[0] == '/';
+    return absolute ? wanted.source : cat(from, "/", wanted.source);
+}
+
+}  // namespace
+
+MountRequest with_absolute_source(MountRequest wanted, const Caller& caller) {
+    wanted.source = with_home(wanted.source, caller.home);
+    wanted.source = absolute_source(wanted, caller.cwd);
+    return wanted;
+}
+
+std::string mount_key(const MountRequest& mount) {
+    std::string source = mount.source.empty() ? "" : normalised(mount.source);
+    std::string out = cat(static_cast<int>(mount.kind), ' ', mount.read_only, ' ', mount.no_exec, ' ', mount.optional,
+                          ' ', mount.recursive, ' ', static_cast<int>(mount.create), ' ',
+                          mount.propagation ? static_cast<int>(*mount.propagation) : -1, ' ', source.size(), ' ',
+                          source, ' ', mount.target.empty() ? source : mount.target);
+    for (const auto& [name, value] : mount.options) out += cat(' ', name, '=', value);
+    return out;
+}
+
 void add_mount(EditList& edits, const MountRequest& wanted, const std::string& from, const Site& site,
                const Origin& origin) {
-    bool absolute = wanted.source.empty() || wanted.source[0] == '/';
-    std::string source = absolute ? wanted.source : cat(from, "/", wanted.source);
+    std::string source = absolute_source(wanted, from);
     std::string target = wanted.target.empty() ? normalised(source) : wanted.target;
     if (std::string why = forbidden_target(target); !why.empty()) {
         const std::string& whose = origin.text();

@@ -5,6 +5,7 @@
 #include "runtime/config/site.hh"
 #include "runtime/plan/edit_list.hh"
 #include "runtime/request/mount_request.hh"
+#include "runtime/request/request.hh"
 
 namespace berth::plan {
 
@@ -12,5 +13,11 @@ namespace berth::plan {
 /// for a target that no mount may have.
 void add_mount(EditList& edits, const MountRequest& wanted, const std::string& from, const Site& site,
                const Origin& origin);
+
+/// The same mount with its source made absolute: from the caller's working directory or home.
+MountRequest with_absolute_source(MountRequest wanted, const Caller& caller);
+
+/// All that such a mount is, to compare it with another one.
+std::string mount_key(const MountRequest& mount);
 
 }  // namespace berth::plan

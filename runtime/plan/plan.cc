@@ -73,10 +73,14 @@ void add_mounted_home(EditList& edits, const Request& request, const Site& site,
     mount.propagation = site.defaults.mount_propagation;
 }
 
+bool mounts_home(const Request& request, const Site& site, const std::string& home, const Caller& caller) {
+    return home != "/" && request.mount_home.value_or(site.defaults.mount_home) && !caller.home.empty();
+}
+
 void add_home(EditList& edits, const Request& request, const Site& site, const std::string& home,
               const Caller& caller) {
     if (home == "/") return;
-    if (request.mount_home.value_or(site.defaults.mount_home) && !caller.home.empty())
+    if (mounts_home(request, site, home, caller))
         add_mounted_home(edits, request, site, home, caller);
     else if (site.defaults.home == Home::skel)
         edits.add(Directory{home, 0755, true}, by_berth, "a home with the files of /etc/skel");
@@ -86,7 +90,7 @@ void add_home(EditList& edits, const Request& request, const Site& site, const s
 
 void add_user_mounts(EditList& edits, const Request& request, const Site& site, const Caller& caller) {
     for (const MountRequest& wanted : request.mounts)
-        add_mount(edits, wanted, caller.cwd, site, "option --container-mounts");
+        add_mount(edits, with_absolute_source(wanted, caller), caller.cwd, site, "option --container-mounts");
 }
 
 /// Who has chosen what a mount of the site takes: where a folder's name is the user's or the job's, they may have put a
@@ -156,6 +160,9 @@ EnvironmentRules environment_rules(const Plan& plan, const Request& request, con
     if (plan.remap_root && !image_has_home) rules.set = {cat("HOME=", home)};
     if (changes_shell(request, caller)) rules.set.push_back("SHELL=" + caller.shell_of_image);
     if (auto path = wanted_path(request, rules, job)) rules.set.push_back("PATH=" + *path);
+    rules.account = {cat("HOME=", home), cat("SHELL=", shell_inside(plan, caller))};
+    for (const char* name : {"USER=", "LOGNAME="})
+        if (!caller.user.empty()) rules.account.push_back(name + caller.user);
     // Slurm's own link to what slurmd was handed.
     const std::string handed = "/run/slurm/conf";
     if (std::any_of(job.bind_read_only.begin(), job.bind_read_only.end(),
@@ -224,6 +231,20 @@ void add_job_files(EditList& edits, const Job& job) {
 
 }  // namespace
 
+DeviceGrant device_grant(const std::vector<ContainerEdits>& made) {
+    DeviceGrant out;
+    for (const ContainerEdits& one : made) {
+        if (!one.granted) continue;
+        for (const Edit& edit : one.edits)
+            if (const auto* mount = std::get_if<Mount>(&edit.action); mount && mount->kind == Mount::Kind::bind)
+                out.files.push_back(mount->source);
+        if (!one.devices.empty()) out.devices.push_back({one.vendor, one.variables, one.devices});
+    }
+    std::ranges::sort(out.files);
+    out.files.erase(std::unique(out.files.begin(), out.files.end()), out.files.end());
+    return out;
+}
+
 Plan make_plan(const Request& request, const Caller& caller, const Job& job, const Site& site, const HostFacts& host,
                const ImageConfig& image, const std::vector<ContainerEdits>& devices) {
     check_request(site, request, caller, host);
@@ -234,6 +255,8 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     set_capabilities(plan, site);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
     plan.unshare = own_namespaces(request, job, site);
+    for (const MountRequest& wanted : request.mounts)
+        plan.mounts.push_back(mount_key(with_absolute_source(wanted, caller)));
     plan.tmpfs_size = site.limits.tmpfs_size;
     plan.sources.everything = allows_all_sources(site);
     plan.identity = {caller.uid, plan.remap_root ? 0 : caller.uid, caller.gid, plan.remap_root ? 0 : caller.gid};
@@ -248,6 +271,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                        .host = host,
                        .image = image});
     add_accounts(edits, plan, caller, home);
+    plan.mount_home = mounts_home(request, site, home, caller);
     add_home(edits, request, site, home, caller);
     if (plan.remap_root)
         edits.add(DropIn{"/etc/apt/apt.conf.d/99berth", "APT::Sandbox::User \"root\";\n"},
@@ -262,6 +286,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     set_workdir(plan, request, image);
     plan.environment = environment_rules(plan, request, site, caller, image, home, job);
     plan.entrypoint = image.entrypoint;
+    plan.granted = device_grant(devices).files;
     for (const ContainerEdits& made : devices) {
         plan.environment.set.insert(plan.environment.set.end(), made.environment.begin(), made.environment.end());
         if (!made.devices.empty()) plan.devices.push_back({made.vendor, made.variables, made.devices});

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "runtime/config/site.hh"
+#include "runtime/plan/device_grant.hh"
 #include "runtime/plan/edit.hh"
 #include "runtime/plan/host_facts.hh"
 #include "runtime/plan/image_config.hh"
 #include "runtime/plan/source_policy.hh"
-#include "runtime/plan/visible_devices.hh"
 #include "runtime/request/request.hh"
 
 namespace berth::plan {
@@ -25,7 +25,11 @@ struct ContainerEdits {
     /// Hooks of CDI specifications that say what some of the edits do, where CDI has no other word for it.
     std::vector<std::string> cdi_hooks;
     std::vector<std::string> warnings;  ///< a line each, for the user
+    bool granted = false;  ///< it depends on what the step may have of the node: see device_grant.hh
 };
+
+/// Of those that depend on it.
+DeviceGrant device_grant(const std::vector<ContainerEdits>& made);
 
 struct Identity {
     uid_t host_uid = 0, inside_uid = 0;
@@ -42,6 +46,8 @@ struct EnvironmentRules {
     std::vector<std::string> site = {};  ///< NAME=VALUE of the site, in place of the image's
     /// NAME=VALUE of the user's environment, in place of both; ${VAR} is theirs, else the task's; empty: removed
     std::vector<std::string> user = {};
+    /// NAME=VALUE of the caller's account, for what nobody has set (srun --export=NONE leaves no HOME)
+    std::vector<std::string> account = {};
 };
 
 /// What the tasks may not call.
@@ -55,6 +61,8 @@ struct Plan {
     Identity identity;
     bool writable = true;
     bool remap_root = false;
+    bool mount_home = false;
+    std::vector<std::string> mounts;  ///< that the user asked for, as mount_key() has them
     OwnNamespaces unshare;
     uint64_t tmpfs_size = 0;
     std::vector<Edit> edits;  ///< in the order they are done
@@ -67,6 +75,7 @@ struct Plan {
     uint64_t capabilities = 0;
     std::vector<std::string> entrypoint;  ///< of the image
     std::vector<VisibleDevices> devices;  ///< that tasks choose from, of each vendor that has some here
+    std::vector<std::string> granted;     ///< see DeviceGrant::files
     std::vector<std::string> command;  ///< entrypoint and cmd of the image, for `berth run` without a command
 };
 

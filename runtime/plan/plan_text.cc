@@ -86,6 +86,7 @@ std::vector<Row> plan_rows(const Plan& plan) {
     environment(plan.environment.keep_host, "option --container-env", "the caller's value, if set");
     environment(plan.environment.remove, "system", "removed: the host's locale");
     environment(plan.environment.set, "system", "needed inside");
+    environment(plan.environment.account, "account", "where nothing else sets it");
     environment(plan.environment.user, "option --container-environment", "the environment file's; empty: removed");
     return rows;
 }

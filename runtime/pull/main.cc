@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -20,17 +21,21 @@
 #include "runtime/config/command_line.hh"
 #include "runtime/config/networks.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/config/words.hh"
 #include "runtime/host/addresses.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/job_answers.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/oci/layer/gzip.hh"
+#include "runtime/oci/registry/error.hh"
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/commands/asked_variables.hh"
 #include "runtime/pull/commands/cdi.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/report/report.hh"
+#include "runtime/pull/share/member.hh"
 #include "runtime/pull/share/server.hh"
 #include "runtime/pull/transfer/admission.hh"
 #include "runtime/pull/transfer/chain.hh"
@@ -64,11 +69,12 @@ struct Arguments {
     std::string arch;
     std::string job_answers;
     std::string job;
+    std::vector<std::string> refused_logins;
+    bool ask_variables = false;
     bool password_from_input = false;
     bool resolve = false;
     bool agree = false;
     bool share = false;
-    bool meet = false;
     bool prove_later = false;
     bool early = false;
     pull::OutputOptions output;
@@ -77,6 +83,9 @@ struct Arguments {
     uint64_t keep_bytes = 0;
     unsigned keep_days = 0;
     std::string reference;
+    /// What all that this process asks registries for has in common.
+    std::shared_ptr<oci::LoginHistory> history = std::make_shared<oci::LoginHistory>();
+    std::shared_ptr<pull::AskedVariables> variables = std::make_shared<pull::AskedVariables>();
 };
 
 plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& environment) {
@@ -85,20 +94,32 @@ plan::Site site_of(const Arguments& arguments, const std::vector<std::string>& e
     return pull::site_of(arguments.site, settings);
 }
 
+pull::Logins logins_of(const Arguments& arguments, const std::vector<std::string>& environment,
+                       const plan::Site& site) {
+    pull::Logins out(environment, site);
+    out.history = arguments.history;
+    if (arguments.ask_variables)
+        out.places.variable = [variables = arguments.variables](const std::string& name) {
+            return variables->value(name);
+        };
+    return out;
+}
+
 pull::Options options_of(const Arguments& arguments, const plan::Reference& reference, const plan::Site& site) {
     std::vector<std::string> environment = environment_of_this_process();
+    pull::Logins logins = logins_of(arguments, environment, site);
     pull::Options out;
     out.policy = pull::policy_of(arguments.policy);
     out.fresh_for = site.store.fresh_for;
     out.stall_time = std::chrono::seconds(site.limits.stall_time);
     out.fetch_rate = site.limits.fetch_rate;
     out.signatures = pull::signature_rules(site);
-    out.artifacts = pull::artifact_rules(site, environment);
+    out.artifacts = pull::artifact_rules(site, logins);
     pull::set_daemon(out, reference, environment);
     out.keep = {arguments.keep_bytes, int64_t{24 * 3600} * arguments.keep_days};
     out.limits = pull::pull_limits(site);
     out.limits.threads = arguments.threads;
-    out.registry = pull::options_for(reference, arguments.user, site, environment);
+    out.registry = pull::options_for(reference, arguments.user, site, logins);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     return out;
 }
@@ -130,27 +151,22 @@ pull::ShareLimits share_limits(const plan::Site& site) {
     return {.address = plan::address_in(site.share.networks, addresses_of_this_machine()).value_or(""),
             .first_port = ports.first,
             .last_port = ports.last,
-            .rate = site.share.rate,
-            .rendezvous = {}};
-}
-
-/// The secret that is to be read there is for no other process of the user either.
-std::string rendezvous_of(const plan::Site& site) {
-    ::prctl(PR_SET_DUMPABLE, 0);
-    return plan::path_for(site.share.rendezvous, caller_of_this_process());
+            .rate = site.share.rate};
 }
 
 Digest pulled(const Arguments& arguments, pull::Output& output, pull::Afterwards& afterwards) {
     plan::Reference reference =
-        plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path());
+        plan::with_absolute_path(plan::parse_reference(arguments.reference), std::filesystem::current_path(),
+                                 caller_of_this_process().home);
     plan::Site site = site_of(arguments, environment_of_this_process());
     check_image_here(site, reference);
     pull::Deadline deadline(site, output);
     store::Store store = store::Store::open(arguments.store);
     pull::Options options = options_of(arguments, reference, site);
-    if (arguments.share || arguments.meet) options.share_limits = share_limits(site);
+    if (arguments.share) options.share_limits = share_limits(site);
     if (arguments.share) options.share = meeting_place();
-    if (arguments.meet) options.share_limits.rendezvous = rendezvous_of(site);
+    // The pull that follows warns.
+    if (arguments.agree) arguments.history->silence();
     options.prove_later = arguments.prove_later;
     options.early = arguments.early;
     return arguments.agree ? agreed(store, reference, options, output.meter())
@@ -255,23 +271,43 @@ void go_on(const Arguments& arguments, pull::Afterwards& afterwards, const Diges
     if (is_shared) afterwards.member->serve_to_the_end();
 }
 
-/// Prints what the tag means now. One try: the nodes can ask as well.
-int resolve_tag(const Arguments& arguments) {
+/// The digest that the registry's tag has now. One try: the nodes can ask as well.
+std::string resolved(const Arguments& arguments, const plan::Site& site) {
     plan::Reference reference = plan::parse_reference(arguments.reference);
-    pull::Options options = options_of(arguments, reference, site_of(arguments, environment_of_this_process()));
+    pull::Options options = options_of(arguments, reference, site);
     options.registry.head_retries = 0;
     auto source = oci::make_registry_source(reference, options.registry);
     if (!arguments.arch.empty()) {
         oci::Machine machine = oci::machine_named(arguments.arch);
         std::string what = printable(reference.text(), 1024);
-        std::cout << pull::find_chain(*source, std::nullopt, machine, what).document.digest.text() << '\n';
-        return 0;
+        return pull::find_chain(*source, std::nullopt, machine, what).document.digest.text();
     }
     auto answer = source->resolve();
     Digest digest = answer ? answer->digest : source->manifest().digest;
     if (!arguments.job_answers.empty()) digest = JobAnswers(arguments.job_answers).keep(reference.text(), digest);
-    std::cout << digest.text() << '\n';
-    return 0;
+    return digest.text();
+}
+
+/// Prints that, and for srun what the nodes need not try: which logins the registry has refused. "-" stands for no
+/// digest. "unknown warn LINE" or "unknown refuse LINE", by the site's key, is for sbatch, whose job would wait to
+/// fail; not for a registry that lets nobody in: the nodes may have another login.
+int resolve_tag(const Arguments& arguments) {
+    plan::Site site = site_of(arguments, environment_of_this_process());
+    bool by_srun = arguments.arch.empty();
+    auto print = [&](std::string line) {
+        for (const std::string& word : arguments.history->words()) line += by_srun ? " " + word : "";
+        std::cout << line << std::endl;
+    };
+    try {
+        print(resolved(arguments, site));
+        return 0;
+    } catch (const oci::NoManifest& problem) {
+        std::cout << "unknown " << plan::word_of(site.slurm.unknown_image) << ' ' << problem.what() << std::endl;
+        throw;
+    } catch (const Error&) {
+        if (by_srun && !arguments.history->refused().empty()) print("-");
+        throw;
+    }
 }
 
 std::string logged_in(const Arguments& arguments, const std::vector<std::string>& environment) {
@@ -303,6 +339,7 @@ int pull_image(const Arguments& arguments) {
         pull::Afterwards afterwards;
         Digest digest = pulled(arguments, output, afterwards);
         if (afterwards.early) output.early(*afterwards.early, afterwards.admitted);
+        output.refused_logins(arguments.history->words());
         output.done(digest.text());
         if (event) event->pulled(digest.text());
         go_on(arguments, afterwards, digest, output);
@@ -321,6 +358,8 @@ int pull_image(const Arguments& arguments) {
 void prepare_process(const pull::OutputOptions& output) {
     rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
+    // Of a file that is longer than the caller's limit the write says so, in words.
+    ::signal(SIGXFSZ, SIG_IGN);
     if (output.report) ::prctl(PR_SET_PDEATHSIG, output.bars ? SIGTERM : SIGKILL);
 }
 
@@ -386,13 +425,10 @@ int main(int argc, char** argv) {
         line.flag("--agree", arguments.agree,
                   "only agree with the step's other nodes what the tag means; where is read from standard input")
             .needs(report);
-    auto share = line.flag("--share", arguments.share,
+    line.flag("--share", arguments.share,
               "share the image with the step's other nodes; where they meet is read from standard input")
         .needs(report)
         .excludes(agree);
-    line.flag("--meet", arguments.meet, "share the image with other pulls, at share.rendezvous")
-        .needs(report)
-        .excludes(share);
     line.flag("--prove-later", arguments.prove_later,
               "use published layers that a key of the site's has signed, and prove them when the image is here")
         .needs(report);
@@ -400,6 +436,11 @@ int main(int argc, char** argv) {
               "let the image start before its layers are here, where a key of the site's has signed them")
         .needs(report);
     line.option("--job", arguments.job, "JOB.STEP, for the events of what goes on when the image can start")
+        .needs(report);
+    line.option("--refused-login", arguments.refused_logins,
+                "HOST=FILE, as in a URL: a login that is not sent, since the registry has refused it");
+    line.flag("--ask-variables", arguments.ask_variables,
+              "ask who reads the report for variables that are passwords; the answers are read from standard input")
         .needs(report);
     line.option("--user", arguments.user, "whose login to use, or to make");
     auto login = line.option("--login", arguments.login, "registry to log in to, instead of a pull");
@@ -409,6 +450,8 @@ int main(int argc, char** argv) {
         line.option("--logout", arguments.logout, "registry whose login to remove, instead of a pull").excludes(login);
     auto image = line.argument("reference", arguments.reference, "the image").excludes(login).excludes(logout);
     if (auto code = line.parse(argc, argv)) return *code;
+    for (const std::string& word : arguments.refused_logins)
+        if (auto refused = oci::parse_refused_login(word)) arguments.history->add(std::move(*refused));
     bool of_login = login.given() || logout.given();
     if (!of_login && (!image.given() || (arguments.store.empty() && !resolve.given())))
         return line.missing("--store and the image");

@@ -140,6 +140,11 @@ void remove_replaced(GivenOptions& options, const Definition& definition) {
     for (const std::string& name : definition.replaced) remove_option(options, name);
 }
 
+void remove_unwanted(Definition& definition, const GivenOptions& options) {
+    for (const auto& [name, value] : options)
+        if (is_none(name, value)) remove_option(definition.options, name);
+}
+
 void complete(Request& request, const Definition& definition) {
     Request of_file = request_of(definition.options);
     if (request.image.empty()) request.image = of_file.image;

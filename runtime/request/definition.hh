@@ -48,6 +48,9 @@ void replace_options(GivenOptions& options, Definition& definition, const GivenO
 /// For the node: takes those out.
 void remove_replaced(GivenOptions& options, const Definition& definition);
 
+/// Takes out of the definition what `options` have none of (is_none()).
+void remove_unwanted(Definition& definition, const GivenOptions& options);
+
 /// Fills in what `request` leaves open. Its own mounts come after the definition's; of two for one target its own
 /// counts. Throws Error as request_of() does.
 void complete(Request& request, const Definition& definition);

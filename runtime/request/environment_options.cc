@@ -57,8 +57,6 @@ constexpr EnrootVariable enroot_variables[] = {{"ENROOT_REMAP_ROOT", "container-
                                                {"ENROOT_MOUNT_HOME", "container-mount-home"},
                                                {"ENROOT_ROOTFS_WRITABLE", "container-writable"}};
 
-bool asks(const std::string& option) { return asks_for_container({{option, ""}}); }
-
 bool says_anything(const std::vector<EnvironmentOption>& found, const std::string& option) {
     const char* opposite = opposite_of(option);
     return std::any_of(found.begin(), found.end(), [&](const EnvironmentOption& one) {
@@ -105,14 +103,17 @@ void add_environment_options(GivenOptions& options, const std::vector<std::strin
     // What was given beats all variables of an option and its opposite; so it is looked at before any of them is added.
     const GivenOptions before = options;
     std::vector<EnvironmentOption> found = environment_options(environment);
+    auto counts = [&](const EnvironmentOption& option) {
+        const char* opposite = opposite_of(option.name);
+        return given(before, option.name) == nullptr && (opposite == nullptr || given(before, opposite) == nullptr);
+    };
     // They say how a container is, never that there is to be one.
-    if (asks_for_container(options) ||
-        std::any_of(found.begin(), found.end(), [](const EnvironmentOption& option) { return asks(option.name); }))
+    if (asks_for_container(options) || std::any_of(found.begin(), found.end(), [&](const EnvironmentOption& option) {
+            return counts(option) && asks_for_container({{option.name, option.value}});
+        }))
         for (EnvironmentOption& option : enroot_options(environment)) found.push_back(std::move(option));
     for (const EnvironmentOption& option : found) {
-        const char* opposite = opposite_of(option.name);
-        if (given(before, option.name) != nullptr || (opposite != nullptr && given(before, opposite) != nullptr))
-            continue;
+        if (!counts(option)) continue;
         if (!option.problem.empty()) throw Error(option.problem);
         add_option_if_new(options, option.name, option.value);
     }

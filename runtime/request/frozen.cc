@@ -6,12 +6,36 @@
 namespace berth::plan {
 
 const char* const frozen_variable = "SLURM_BERTH_FROZEN";
+const char* const refused_variable = "SLURM_BERTH_REFUSED";
 const char* const agreement_variable = "SLURM_BERTH_MEETING";
 const char* const secret_variable = "BERTH_AGREE_SECRET";
 
 std::string frozen_value(std::string_view image, const Digest& digest) { return cat(image, " ", digest); }
 
+std::string refused_value(std::string_view image, const std::vector<std::string>& words) {
+    std::string out(image);
+    for (const std::string& word : words) out += cat(" ", word);
+    return out;
+}
+
+std::vector<std::string> refused_logins(const std::vector<std::string>& environment, std::string_view image) {
+    constexpr size_t most = 16;
+    std::string start = cat(refused_variable, "=", image, " ");
+    std::vector<std::string> out;
+    for (const std::string& text : environment) {
+        if (!text.starts_with(start)) continue;
+        for (std::string& word : split(text.substr(start.size()), ' '))
+            if (!word.empty() && out.size() < most) out.push_back(std::move(word));
+    }
+    return out;
+}
+
 std::string agreement_value(std::string_view image, std::string_view place) { return cat(image, " ", place); }
+
+void forget_agreement(std::vector<std::string>& environment) {
+    std::erase_if(environment,
+                  [](const std::string& text) { return text.starts_with(cat(agreement_variable, "=")); });
+}
 
 std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,
                               std::string_view node, unsigned rank) {

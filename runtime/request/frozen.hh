@@ -21,8 +21,21 @@ std::string frozen_value(std::string_view image, const Digest& digest);
 /// does not know: nodes that asked for themselves could run another image.
 std::optional<Digest> frozen_digest(const std::vector<std::string>& environment, std::string_view image);
 
+/// "SLURM_BERTH_REFUSED": which of the user's logins the registry refused when srun or sbatch asked it, so that no node
+/// sends them again. Without the logins.
+extern const char* const refused_variable;
+
+/// The variable's value for the image as it was written; `words` have no blanks, and are berth-pull's own.
+std::string refused_value(std::string_view image, const std::vector<std::string>& words);
+
+/// The words that the environment has for this image; at most 16.
+std::vector<std::string> refused_logins(const std::vector<std::string>& environment, std::string_view image);
+
 /// "SLURM_BERTH_MEETING": where the nodes of a step agree on a digest that srun did not learn, and share the image.
 extern const char* const agreement_variable;
+
+/// Takes that out of `environment` (NAME=VALUE). What is run with an environment afterwards does not learn the secret.
+void forget_agreement(std::vector<std::string>& environment);
 
 /// "BERTH_AGREE_SECRET": in the environment of srun's process for that, the step's secret, which no list of processes
 /// shows there.

@@ -17,7 +17,7 @@ enum class CreateTarget { automatic, directory, file, none };
 struct MountRequest {
     enum class Kind { bind, tmpfs, umount };
     Kind kind = Kind::bind;
-    /// host path for bind ("/..." or "./..." relative to the job's working directory), empty otherwise
+    /// host path for bind ("/...", "./..." from the job's working directory or "~/..." from the home), empty otherwise
     std::string source;
     std::string target;  ///< absolute path in the container
     bool read_only = false;

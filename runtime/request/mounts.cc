@@ -5,6 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mount_flags.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::plan {
 
@@ -63,7 +64,11 @@ void set_source(MountRequest& mount, const Field& field, std::string_view text) 
         mount.kind = MountRequest::Kind::umount;
     else if (field.text.empty())
         fail(text, field.position, "a mount is SRC[:DST[:FLAG+FLAG]], and SRC is missing here");
-    else if (field.text[0] != '/' && field.text[0] != '.')
+    else if (field.text[0] == ' ')
+        fail(text, field.position, "take the blank out: a mount follows the comma at once");
+    else if (field.text[0] == '~' && !is_below_home(field.text))
+        fail(text, field.position, other_home_mistake(field.text));
+    else if (field.text[0] != '/' && field.text[0] != '.' && field.text[0] != '~')
         fail(text, field.position,
              cat("the source must start with / or . (write ./", printable(field.text), "), or be tmpfs or umount"));
     else
@@ -91,6 +96,7 @@ void set_target(MountRequest& mount, const MountFields& fields, std::string_view
         return;
     }
     check_path(fields[1], text, "target");
+    if (fields[1].text[0] == ' ') fail(text, fields[1].position, "take the blank out: the target follows at once");
     if (fields[1].text[0] != '/' && fields[1].text[0] != '.')
         fail(text, fields[1].position, "the target must be an absolute path in the container (start with /)");
     if (leaves_root(fields[1].text))
@@ -99,8 +105,18 @@ void set_target(MountRequest& mount, const MountFields& fields, std::string_view
     if (std::string why = forbidden_target(mount.target); !why.empty()) fail(text, fields[1].position, why);
 }
 
+/// `/a:/x:rw,ro` as in /etc/fstab: the comma begins another mount.
+void refuse_flag(const MountFields& fields, std::string_view text) {
+    MountRequest scratch;
+    scratch.kind = MountRequest::Kind::tmpfs;
+    if (fields.size() == 1 && !fields[0].text.empty() && apply_mount_flag(scratch, fields[0].text).empty())
+        fail(text, fields[0].position, cat("flags are joined by +; write +", fields[0].text, " in place of ,",
+                                           fields[0].text));
+}
+
 MountRequest mount_of(const MountFields& fields, std::string_view text) {
     MountRequest mount;
+    if (fields[0].position > 0) refuse_flag(fields, text);
     set_source(mount, fields[0], text);
     set_target(mount, fields, text);
     if (fields.size() > 2) apply_flags(mount, fields[2], text);

@@ -9,7 +9,8 @@
 namespace berth::plan {
 
 /// Parses the whole option value. `\:`, `\,` and `\\` stand for the characters themselves.
-/// A target that starts with a dot is meant from the container's root. The flags are those of mount_flags.hh.
+/// A source may begin with ~/, which is the home of whoever starts the container. A target that starts with a dot is
+/// meant from the container's root. The flags are those of mount_flags.hh.
 /// Throws Error with a caret under the mistake.
 std::vector<MountRequest> parse_mounts(std::string_view text);
 

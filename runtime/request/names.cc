@@ -5,6 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::plan {
 
@@ -28,6 +29,7 @@ void check_container_name(std::string_view name) {
 ContainerName parse_container_name(std::string_view text) {
     size_t colon = text.find(':');
     ContainerName out{std::string(text.substr(0, colon))};
+    check_name_signs(out.name);
     check_container_name(out.name);
     std::string_view mode = colon == text.npos ? "auto" : text.substr(colon + 1);
     if (mode == "create")
@@ -64,10 +66,12 @@ std::vector<std::string> parse_env_names(std::string_view text) {
 }
 
 std::string parse_environment_name(std::string_view text) {
-    constexpr size_t longest = 4095;
     if (text.empty()) throw Error(with_caret("it is empty; write a name or the path of a file", text, 0));
-    if (text.size() > longest || printable(text, longest) != text)
-        throw Error(cat("'", printable(text), "': it is longer than ", longest, " bytes or holds control characters"));
+    if (text.size() > path_limit || printable(text, path_limit) != text)
+        throw Error(cat("'", printable(text), "': it is longer than ", path_limit,
+                        " bytes or holds control characters"));
+    refuse_variables(text);
+    if (text.starts_with('~') && !is_below_home(text)) throw Error(with_caret(other_home_mistake(text), text, 0));
     if (is_environment_path(text)) return std::string(text);
     for (const std::string& part : split(text, '/'))
         if (part.empty() || part == "..")
@@ -77,14 +81,16 @@ std::string parse_environment_name(std::string_view text) {
 }
 
 bool is_environment_path(std::string_view text) {
-    return text.starts_with('.') || text.starts_with('/') || text.ends_with(".toml");
+    return text.starts_with('.') || text.starts_with('/') || is_below_home(text) || text.ends_with(".toml");
 }
 
 std::string parse_workdir(std::string_view text) {
     auto fail = [&](const char* why) { throw Error(with_caret(why, text, 0)); };
     if (text.empty()) fail("it is empty; write a path in the container");
-    if (text.find('\0') != std::string_view::npos || text.size() > 4095)
+    if (text.find('\0') != std::string_view::npos || text.size() > path_limit)
         fail("it holds a NUL byte or is longer than 4095 bytes");
+    refuse_variables(text);
+    if (text[0] == '~') fail("a ~ is not expanded here; write the path of the directory as it is in the container");
     std::string path = normalised(text);
     // A descriptor or another process's directory can lead out of the container.
     if (path == "/proc" || path.starts_with("/proc/")) fail("a directory below /proc can lead out of the container");
@@ -96,24 +102,30 @@ std::string parse_save_path(std::string_view text) {
     if (text.empty()) fail("it needs the path of a file");
     std::string_view last = text.substr(text.rfind('/') + 1);
     if (last.empty() || last == "." || last == "..") fail("this is a directory; write the path of a file");
-    if (text.find('\0') != std::string_view::npos || text.size() > 4095)
+    if (text.find('\0') != std::string_view::npos || text.size() > path_limit)
         fail("it holds a NUL byte or is longer than 4095 bytes");
+    if (text[0] == '~' && !is_below_home(text)) throw Error(with_caret(other_home_mistake(text), text, 0));
+    refuse_variables(text);
+    check_signs(text);
+    check_name_signs(text, text.size() - last.size());
     return std::string(text);
 }
 
-std::string save_path_on(const std::string& path, const std::string& cwd, const std::string& node, uint32_t index) {
-    std::string out = path.starts_with('/') ? "" : cwd + "/";
-    bool own = false;
-    for (size_t at = 0; at < path.size(); ++at) {
-        bool sign = path[at] == '%' && at + 1 < path.size() && (path[at + 1] == 'N' || path[at + 1] == '%');
-        if (!sign) {
-            out += path[at];
-            continue;
-        }
-        own |= path[++at] == 'N';
-        out += path[at] == 'N' ? node : "%";
-    }
-    return own || index == 0 ? out : "";
+std::string expanded_save_path(const std::string& path, const Signs& signs) {
+    std::string out = with_home(path, signs.home);
+    // The home may have a % in it, which is its own.
+    size_t home = out.size() - (is_below_home(path) ? path.size() - 1 : path.size());
+    out = cat(out.substr(0, home), with_signs(out.substr(home), signs));
+    if (out.size() > path_limit)
+        throw Error(cat("'", printable(path), "': with what its signs stand for it is longer than ", path_limit,
+                        " bytes"));
+    return out;
+}
+
+bool saves_on_each_node(std::string_view path) {
+    for (size_t at = path.find('%'); at != path.npos && at + 1 < path.size(); at = path.find('%', at + 2))
+        if (path[at + 1] == 'N' || path[at + 1] == 'n') return true;
+    return false;
 }
 
 bool is_step_name(std::string_view name) {

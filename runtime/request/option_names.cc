@@ -10,7 +10,8 @@ const char* const options_variable = "SLURM_BERTH_OPTIONS";
 
 std::string names_of(const GivenOptions& options) {
     std::string out;
-    for (const auto& [name, value] : options) out += cat(out.empty() ? "" : " ", name);
+    for (const auto& [name, value] : options)
+        if (!is_none(name, value)) out += cat(out.empty() ? "" : " ", name);
     return out;
 }
 

@@ -11,7 +11,7 @@ namespace berth::plan {
 /// "SLURM_BERTH_OPTIONS": named as Slurm's own, since those pass whatever --export says.
 extern const char* const options_variable;
 
-/// The variable's value: the names, with blanks between; empty for no options.
+/// The variable's value: the names, with blanks between; empty for no options. Those that ask for none are left out.
 std::string names_of(const GivenOptions& options);
 
 /// Throws Error when the environment (NAME=VALUE) names an option that this release does not have: without it the step

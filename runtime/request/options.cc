@@ -7,6 +7,7 @@
 #include "runtime/request/mounts.hh"
 #include "runtime/request/names.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::plan {
 
@@ -33,13 +34,19 @@ OwnNamespaces parse_unshare(std::string_view text) {
 }
 
 void set_image(Request& request, std::string_view value) {
+    refuse_variables_in_image(value);
     parse_reference(value);
     request.image = value;
 }
 
-void add_mounts(Request& request, std::string_view value) {
+void take_mounts(Request& request, std::string_view value) {
     for (MountRequest& mount : parse_mounts(value)) request.mounts.push_back(std::move(mount));
     request.mount_texts.emplace_back(value);
+}
+
+void add_mounts(Request& request, std::string_view value) {
+    refuse_variables(value);
+    take_mounts(request, value);
 }
 
 void add_env(Request& request, std::string_view value) {
@@ -75,7 +82,7 @@ constexpr RecordedOption recorded_choice(const char* key) {
 /// Another version may know mounts that this one does not.
 bool add_recorded_mounts(Request& request, const std::string& text, const std::string&) {
     try {
-        add_mounts(request, text);
+        take_mounts(request, text);
         return true;
     } catch (const Error&) {
         return false;
@@ -130,6 +137,11 @@ constexpr Option table[] = {
              .repeats = true,
              .completion = Completion::files},
      .record = recorded_mounts},
+    {.name = mount_option,
+     .argument = "SRC[:DST[:FLAG+FLAG]]",
+     .usage = "the same for one mount; may be given several times, and adds to --container-mounts",
+     .set = add_mounts,
+     .adds = true},
     {.name = "container-workdir",
      .argument = "PATH",
      .usage = "working directory in the container",
@@ -237,6 +249,9 @@ void insert_in_order(GivenOptions& options, std::string_view name, std::string_v
     options.insert(after, {std::string(name), std::string(value)});
 }
 
+/// Each asks for a container.
+constexpr std::string_view asking_options[] = {"container-image", "container-name", "container-environment"};
+
 const char* opposite_of(std::string_view name) {
     const SrunOption* option = srun_option(name);
     return option != nullptr ? option->opposite : nullptr;
@@ -281,7 +296,13 @@ const std::string* given(const GivenOptions& options, std::string_view name) {
     return nullptr;
 }
 
+bool is_none(std::string_view name, std::string_view value) {
+    return value.empty() &&
+           std::find(std::begin(asking_options), std::end(asking_options), name) != std::end(asking_options);
+}
+
 void check_option(std::string_view name, std::string_view value) {
+    if (is_none(name, value)) return;
     Request scratch;
     apply(scratch, name, value);
 }
@@ -308,13 +329,17 @@ void remove_option(GivenOptions& options, std::string_view name) {
 }
 
 bool asks_for_container(const GivenOptions& options) {
-    for (const char* name : {"container-image", "container-name", "container-environment"})
-        if (given(options, name) != nullptr) return true;
-    return false;
+    return std::any_of(std::begin(asking_options), std::end(asking_options), [&](std::string_view name) {
+        const std::string* value = given(options, name);
+        return value != nullptr && !value->empty();
+    });
 }
 
 std::string ignored_note(const GivenOptions& options) {
     if (options.empty() || asks_for_container(options)) return {};
+    // Who asks for none knows that the options of a surrounding job go with it.
+    for (std::string_view name : asking_options)
+        if (given(options, name) != nullptr) return {};
     std::string names;
     for (const auto& [name, value] : options) names += cat(names.empty() ? "" : ", ", "--", name);
     return cat("ignoring ", names,
@@ -323,7 +348,8 @@ std::string ignored_note(const GivenOptions& options) {
 
 Request request_of(const GivenOptions& options) {
     Request request;
-    for (const auto& [name, value] : options) apply(request, name, value);
+    for (const auto& [name, value] : options)
+        if (!is_none(name, value)) apply(request, name, value);
     return request;
 }
 

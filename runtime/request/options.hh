@@ -55,9 +55,13 @@ struct Option {
     /// Throws Error, which does not name the option. A second call adds to the first if the option repeats.
     void (*set)(Request&, std::string_view value) = nullptr;
     void (*choose)(Request&, bool yes) = nullptr;
+    bool adds = false;  ///< of srun: may be given several times, see mount_values.hh
     RunOption run = {};
     RecordedOption record = {};
 };
+
+/// The option of srun of which each one adds, without the dashes: see mount_values.hh.
+inline constexpr const char* mount_option = "container-mount";
 
 /// All options, in the order of --help.
 std::span<const Option> option_table();
@@ -96,6 +100,10 @@ void add_option_if_new(GivenOptions& options, std::string_view name, std::string
 
 /// Takes an option back, if it was given.
 void remove_option(GivenOptions& options, std::string_view name);
+
+/// True for the empty value of an option that asks for a container (`--container-image=`): none, whatever a surrounding
+/// job or a variable has. It is kept among the given options, so that nothing else takes its place.
+bool is_none(std::string_view name, std::string_view value);
 
 /// True when there is an image, a name or an environment: without one the other options have no effect.
 bool asks_for_container(const GivenOptions& options);

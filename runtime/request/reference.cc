@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/request/values.hh"
 
 namespace berth::plan {
 
@@ -78,7 +79,8 @@ Reference Parser::parse() {
     if (text_.size() > text_limit) throw Error(cat("image reference: longer than ", text_limit, " bytes"));
     if (size_t nul = text_.find('\0'); nul != text_.npos) fail("a NUL byte cannot be part of it", text_.data() + nul);
     // As Pyxis has it: no name of a registry or an image starts so.
-    if (text_[0] == '/' || text_[0] == '.') {
+    if (text_[0] == '~' && !is_below_home(text_)) fail(other_home_mistake(text_), text_.data());
+    if (text_[0] == '/' || text_[0] == '.' || text_[0] == '~') {
         out.kind = Reference::Kind::path;
         out.path = text_;
         return out;
@@ -99,6 +101,7 @@ Reference Parser::parse_local(Reference::Kind kind, std::string_view rest) const
         size_t colon = rest.find(':');
         out.path = rest.substr(0, colon);
         if (out.path.empty()) fail("the path is missing", rest.data());
+        if (out.path[0] == '~' && !is_below_home(out.path)) fail(other_home_mistake(out.path), rest.data());
         if (colon == rest.npos) return out;
         rest.remove_prefix(colon + 1);
         if (rest.empty())
@@ -290,9 +293,18 @@ std::string Reference::text() const {
 
 Reference parse_reference(std::string_view text) { return Parser(text).parse(); }
 
-Reference with_absolute_path(Reference reference, const std::string& cwd) {
+Reference with_absolute_path(Reference reference, const std::string& cwd, const std::string& home) {
+    if (reference.has_path()) reference.path = with_home(reference.path, home);
     if (reference.has_path() && reference.path[0] != '/') reference.path = cat(cwd, "/", reference.path);
     return reference;
+}
+
+std::string image_with_home(const std::string& image, const std::string& home) {
+    if (image.find('~') == image.npos) return image;
+    Reference reference = parse_reference(image);
+    if (!reference.has_path() || !is_below_home(reference.path)) return image;
+    reference.path = with_home(reference.path, home);
+    return reference.text();
 }
 
 bool looks_like_image_file(std::string_view text) {
@@ -301,6 +313,21 @@ bool looks_like_image_file(std::string_view text) {
                                             ".tar.gz", ".tar.zst",  ".tar.zstd", ".tar.xz", ".tar.bz2", ".tar.lz4"};
     return std::any_of(std::begin(endings), std::end(endings),
                        [&](std::string_view ending) { return text.ends_with(ending); });
+}
+
+std::string cut_image_mistake(std::string_view text) {
+    constexpr std::string_view scheme = "docker://";
+    std::string_view rest = text.starts_with(scheme) ? text.substr(scheme.size()) : text;
+    if (size_t at = rest.find('@'); at != rest.npos) {
+        if (rest.substr(at + 1).starts_with("sha256:")) return {};
+        rest.remove_prefix(at + 1);
+    }
+    std::string_view host = rest.substr(0, rest.find(':'));
+    if (rest.find_first_of("/#@") != rest.npos || host.find('.') == host.npos || host.starts_with('.')) return {};
+    // These mean a file.
+    if (looks_like_image_file(rest) || rest.ends_with(".simg")) return {};
+    return cat(printable(text, 1024), " is a registry without an image: Slurm cuts the value of an #SBATCH line at #; "
+               "quote the value, or write ", printable(rest, 1024), "/IMAGE:TAG");
 }
 
 std::string image_file_mistake(std::string_view text) {

@@ -12,7 +12,7 @@ namespace berth::plan {
 struct Reference {
     enum class Kind {
         registry,
-        path,            ///< a squashfs or SIF file, or a directory: /..., ./..., ../...
+        path,            ///< a squashfs or SIF file, or a directory: /..., ./..., ../..., ~/...
         oci,             ///< oci:DIR[:REF], an image layout
         oci_archive,     ///< oci-archive:FILE[:REF]
         docker_archive,  ///< docker-archive:FILE[:NAME:TAG]
@@ -41,8 +41,12 @@ struct Reference {
     }
 };
 
-/// The same image with its path, if it has one, made absolute from the directory `cwd`.
-Reference with_absolute_path(Reference reference, const std::string& cwd);
+/// The same image with its path, if it has one, made absolute: from the directory `cwd`, or from `home` for one that
+/// begins with ~/. Throws Error as with_home() does.
+Reference with_absolute_path(Reference reference, const std::string& cwd, const std::string& home);
+
+/// The image as written, with `home` for a ~ at the start of its path. Throws Error as with_home() does.
+std::string image_with_home(const std::string& image, const std::string& home);
 
 /// Parses by the distribution specification's grammar of names, tags and digests. Throws Error whose text has a caret
 /// under the mistake.
@@ -51,6 +55,10 @@ Reference parse_reference(std::string_view text);
 /// True for a bare file name of an image file (`x.sqsh`, `x.tar`): a reference by grammar, but most likely meant as a
 /// file. A caller that finds such a file in the working directory says how to write it instead of asking a registry.
 bool looks_like_image_file(std::string_view text);
+
+/// The error for an image that is a registry's name alone: what Slurm leaves of REGISTRY#IMAGE in an #SBATCH line.
+/// Empty for all others.
+std::string cut_image_mistake(std::string_view text);
 
 /// The error line that says to write `./x.sqsh`.
 std::string image_file_mistake(std::string_view text);

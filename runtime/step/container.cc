@@ -169,7 +169,7 @@ class OwnContainer : public StepContainer {
         if (opened.digest) plan_.environment.set.push_back(cat("BERTH_CONTAINER_DIGEST=", *opened.digest));
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
-        if (std::string path = save_path_of(start); !path.empty())
+        if (const std::string& path = start.save_path; !path.empty())
             saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
                            path);
         start.tasks.listen(address_.listen());
@@ -195,11 +195,11 @@ class OwnContainer : public StepContainer {
                                             plan::environment_changes(rules, entrypoint_environment(start)));
     }
 
-    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
-        plan::Ready ready = ready_of(plan_, container_);
+    StepTasks::Answer answer(const plan::TaskRequest& task) override {
+        plan::Ready ready = ready_of(plan_, container_, task);
         ready.own_cgroup = own_cgroup_;
-        ready.environment =
-            with_entrypoint(plan::environment_changes(plan_.environment, environment), entrypoint_, kept_, environment);
+        ready.environment = with_entrypoint(plan::environment_changes(plan_.environment, task.environment),
+                                            entrypoint_, kept_, task.environment);
         return {plan::encode(ready), namespaces_of(container_)};
     }
 
@@ -229,7 +229,7 @@ class OwnContainer : public StepContainer {
 
     static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
         plan::Reference reference =
-            plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd);
+            plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd, start.caller.home);
         plan::ContainerRecord out;
         out.image = reference.text();
         out.digest = text_of(opened.digest);
@@ -262,6 +262,7 @@ class SharedContainer : public StepContainer {
         wanted.inherit = false;
         wanted.tag = start_.tag;
         wanted.of_srun = true;
+        wanted.compares_devices = true;
         wanted.forked = [this] { start_.tasks.close(); };
         wanted.lap = [this](const char* phase) { start_.event->lap(phase); };
         start_.event->stage(plan::Cause::container);
@@ -281,8 +282,9 @@ class SharedContainer : public StepContainer {
         listen();
     }
 
-    StepTasks::Answer answer(const std::vector<std::string>& environment) override {
-        auto joined = ask_to_join(used_.connection.get(), environment);
+    StepTasks::Answer answer(const plan::TaskRequest& task) override {
+        const std::vector<std::string>& environment = task.environment;
+        auto joined = ask_to_join(used_.connection.get(), task);
         if (!joined)
             return {plan::encode(plan::Failure{
                         cat("container ", name(), ": it has ended: it was removed by force, or its helper was killed"),
@@ -301,13 +303,14 @@ class SharedContainer : public StepContainer {
         ready.entrypoint = std::move(joined->entrypoint);
         ready.capabilities = container.capabilities;
         ready.devices = std::move(joined->devices);
+        ready.found = std::move(joined->found);
         return {plan::encode(ready), namespaces_of(container)};
     }
 
     void end(bool all_entered) override {
         tell_waits_.reset();
         if (!folder_) return leave(std::move(used_.connection));
-        std::string path = save_path_of(start_);
+        const std::string& path = start_.save_path;
         if (path.empty())
             leave(std::move(used_.connection));
         else
@@ -336,8 +339,8 @@ class SharedContainer : public StepContainer {
     bool join_step(const ContainerStart& wanted) {
         if (!plan::is_step_name(name()) || wanted.wanted.mode == plan::NameMode::create) return false;
         used_.connection = address_of(start_, name()).connect();
-        auto joined =
-            used_.connection ? join_running(wanted, used_.connection.get(), start_.step.environment) : std::nullopt;
+        auto joined = used_.connection ? join_running(wanted, used_.connection.get(), device_environment())
+                                       : std::nullopt;
         if (!joined) return false;
         if (!start_.wanted.save.empty())
             throw Error(
@@ -356,12 +359,15 @@ class SharedContainer : public StepContainer {
     }
 
     void use(const ContainerStart& wanted) {
-        if (std::string path = save_path_of(start_); !path.empty()) check_save_folder(path);
+        if (const std::string& path = start_.save_path; !path.empty()) check_save_folder(path);
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
         folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
-        used_ = use_container(*folder_, wanted,
-                              plan::with_device_variables(start_.step.environment, start_.wanted));
+        used_ = use_container(*folder_, wanted, device_environment());
+    }
+
+    std::vector<std::string> device_environment() const {
+        return plan::with_device_variables(start_.step.environment, start_.wanted);
     }
 
     void tell_waits() {

@@ -13,8 +13,8 @@ class StepContainer {
   public:
     virtual ~StepContainer() = default;
 
-    /// The answer to a task with this environment: how to join, or a failure.
-    virtual StepTasks::Answer answer(const std::vector<std::string>& environment) = 0;
+    /// The answer to a task, or to another step that would join: how to join, or a failure.
+    virtual StepTasks::Answer answer(const plan::TaskRequest& task) = 0;
 
     /// After the last task: ends what the step has of the container, then saves it if that is asked for and
     /// `all_entered`: every task got that far. What happens to the save is said to the step.

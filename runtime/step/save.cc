@@ -25,11 +25,6 @@ constexpr size_t said_path = plan::said_line_limit - 200;
 
 }  // namespace
 
-std::string save_path_of(const StepStart& start) {
-    if (start.wanted.save.empty()) return {};
-    return plan::save_path_on(start.wanted.save, start.step.cwd, start.step.node, start.step.node_index);
-}
-
 StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record, const std::string& name,
                      std::string path)
     : tasks_(start.tasks), path_(std::move(path)) {

@@ -8,9 +8,6 @@
 
 namespace berth {
 
-/// Where this node saves; empty: it does not.
-std::string save_path_of(const StepStart& start);
-
 class StepSaver {
   public:
     /// Forks, see Saver. `path` must not be empty.

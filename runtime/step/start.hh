@@ -20,6 +20,7 @@ struct StepStart {
     plan::Site site;
     PullWatch watch;
     StepTasks& tasks;
+    std::string save_path = {};    ///< where this node saves the container; empty: it does not
     StartEvent* event = nullptr;  ///< of this start
 };
 

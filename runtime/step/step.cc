@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
@@ -14,11 +15,14 @@
 #include "runtime/host/facts.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/enroot/settings.hh"
+#include "runtime/request/carried.hh"
 #include "runtime/request/definition.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
+#include "runtime/request/mount_values.hh"
 #include "runtime/request/option_names.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/request/values.hh"
 #include "runtime/step/container.hh"
 #include "runtime/step/mig.hh"
 #include "runtime/step/settings.hh"
@@ -63,40 +67,106 @@ void take_home(plan::Caller& caller, const std::vector<std::string>& environment
         if (entry.starts_with("HOME=/")) caller.home = entry.substr(5);
 }
 
-/// What the step's options, the job's variables and the environment file ask for; that was read by srun or sbatch.
-plan::Request request_of(const plan::StepRequest& step) {
-    plan::GivenOptions options = step.options;
-    plan::add_environment_options(options, step.environment);
+/// What the step was given, by Slurm or else, for a batch script, by what sbatch has left in its environment; and what
+/// the job's variables stand for.
+plan::GivenOptions options_of(const plan::StepRequest& step) {
+    plan::GivenOptions out = step.options;
+    if (step.step == "batch") plan::add_carried_options(out, step.environment);
+    plan::add_environment_options(out, step.environment);
+    plan::complete_mounts(out, step.environment);
+    return out;
+}
+
+/// What a batch script's submission asked for in vain; empty when that is nothing.
+std::string missing_note(plan::GivenOptions options, const plan::StepRequest& step) {
+    if (step.step != "batch") return {};
+    if (const std::string* name = plan::given(options, "container-environment"))
+        if (auto definition = plan::definition_in(step.environment, *name))
+            for (const auto& [word, value] : definition->options) plan::add_option_if_new(options, word, value);
+    return plan::missing_note(options, step.environment);
+}
+
+/// What these and the environment file ask for, which was read by srun or sbatch.
+plan::Request request_of(const plan::StepRequest& step, const plan::GivenOptions& given) {
+    plan::GivenOptions options = given;
     const std::string* name = plan::given(options, "container-environment");
-    if (name == nullptr) return plan::request_of(options);
+    if (name == nullptr || name->empty()) return plan::request_of(options);
     std::optional<plan::Definition> definition = plan::definition_in(step.environment, *name);
     if (!definition)
         throw Error(cat("--container-environment: ", printable(*name, 1024),
                         " was not read where the step was asked for; use srun or sbatch of a machine with Berth's "
                         "plugin"));
     plan::remove_replaced(options, *definition);
+    plan::remove_unwanted(*definition, options);
     plan::Request out = plan::request_of(options);
     plan::complete(out, *definition);
     return out;
 }
 
-/// What the options and the variables of the step ask for.
-StepStart start_of(const plan::StepRequest& request, StepTasks& tasks) {
+plan::Signs signs_of(const plan::StepRequest& request, const plan::Caller& caller) {
+    plan::Signs out = plan::signs_in(request.environment);
+    out.home = caller.home;
+    out.user = caller.user.empty() ? std::to_string(caller.uid) : caller.user;
+    // The environment is the user's; of these the node knows better.
+    out.job = std::to_string(request.job);
+    out.step = request.step;
+    out.node = request.node;
+    out.node_index = std::to_string(request.node_index);
+    if (out.array_job.empty()) out.array_job = out.job;
+    return out;
+}
+
+/// What no shell has expanded; before anything is compared with a policy.
+void expand_values(StepStart& start, const plan::StepRequest& request) {
+    plan::Signs signs = signs_of(request, start.caller);
+    plan::Request& wanted = start.wanted;
+    auto of_option = [](const char* name, auto expand) {
+        try {
+            expand();
+        } catch (const Error& error) {
+            throw Error(cat("--", name, ": ", error.what()));
+        }
+    };
+    of_option("container-image", [&] { wanted.image = plan::image_with_home(wanted.image, signs.home); });
+    of_option("container-name", [&] {
+        if (!wanted.name) return;
+        wanted.name->name = plan::with_signs(wanted.name->name, signs);
+        plan::check_container_name(wanted.name->name);
+    });
+    of_option("container-save", [&] {
+        bool here = plan::saves_on_each_node(wanted.save) || request.node_index == 0;
+        if (wanted.save.empty() || !here) return;
+        start.save_path = plan::expanded_save_path(wanted.save, signs);
+        if (!start.save_path.starts_with('/')) start.save_path = cat(request.cwd, "/", start.save_path);
+    });
+}
+
+/// What the options and the variables of the step ask for. From here on the step's environment, which programs of the
+/// site get, lacks the secret by which its nodes share the image.
+StepStart start_of(plan::StepRequest& request, StepTasks& tasks) {
     plan::check_option_names(request.environment);
     check_mig(request.environment, request.job);
-    StepStart out{request, request_of(request), {}, caller_of_this_process(), load_site(), {}, tasks};
+    plan::GivenOptions options = options_of(request);
+    StepStart out{request, request_of(request, options), {}, caller_of_this_process(), load_site(), {}, tasks};
     out.watch = watch_of(out.wanted, tasks);
     if (out.caller.uid != request.uid || out.caller.gid != request.gid)
         throw Error("the container's helper does not run as the owner of the step");
     out.caller.cwd = request.cwd;
     take_home(out.caller, request.environment);
+    expand_values(out, request);
     plan::apply_environment(out.site, request.settings, plan::Authority::site);
     plan::apply_environment(out.site, request.environment);
     for (const std::string& note : add_enroot_config(out.site, request.environment)) tasks.note("warning: " + note);
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
         out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
+    out.watch.refused_logins = plan::refused_logins(request.environment, out.wanted.image);
+    out.watch.variable = [&request](const std::string& name) -> std::optional<std::string> {
+        return value_in(request.environment, name);
+    };
     out.tag.agreement =
         plan::agreement_address(request.environment, out.wanted.image, request.node, request.node_index);
+    if (std::string note = missing_note(options, request); !note.empty()) tasks.note(note);
+    plan::forget_agreement(request.environment);
     // One node's line is enough.
     if (std::string note = enroot::passed_over_in_step_note(request.environment);
         !note.empty() && request.node_index == 0)
@@ -130,7 +200,7 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
     // What is wrong with one task's variables is told to it; the others may be fine.
     auto answer = [&](const plan::TaskRequest& task) -> StepTasks::Answer {
         try {
-            return container.answer(task.environment);
+            return container.answer(task);
         } catch (const Error& error) {
             return {plan::encode(plan::Failure{error.what(), error.exit_code(), std::exchange(shown, true)}), {}};
         }
@@ -143,8 +213,8 @@ void serve_container(StepTasks& tasks, const plan::StepRequest& request, StepCon
         }
     } catch (const Error& error) {
         event.failed(plan::Cause::killed, error.what());
-        // Those that run already end here, and slurmstepd says why; those that wait are told.
-        tasks.say(error.what());
+        // Those that run already are ended by slurmstepd, which says why; those that wait are told.
+        tasks.say_last(error.what());
         container.end(false);
         serve_failure(tasks, error);
         return;
@@ -163,7 +233,7 @@ void set_node(plan::StepRequest& request) {
     set("SLURMD_NODENAME", request.node);
 }
 
-void serve_request(StepTasks& tasks, const plan::StepRequest& request) {
+void serve_request(StepTasks& tasks, plan::StepRequest& request) {
     // A pull that serves the image's layers to the step's other nodes, or proves them, ends with the step.
     std::optional<Child> pull_that_goes_on;
     std::unique_ptr<StepContainer> container;

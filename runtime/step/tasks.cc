@@ -54,10 +54,10 @@ void StepTasks::note(const std::string& line) {
         show(line);
 }
 
-void StepTasks::say(const std::string& line) {
+void StepTasks::say(const Message& message) {
     if (++said_ > plan::said_lines) return;
     try {
-        send_message(socket_.get(), plan::progress_message(line.substr(0, plan::said_line_limit)), {}, 1000);
+        send_message(socket_.get(), message, {}, 1000);
     } catch (const Error&) {
         // slurmstepd was killed: nobody to tell.
     }

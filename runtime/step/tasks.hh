@@ -63,7 +63,10 @@ class StepTasks {
 
     /// Has slurmstepd show a line, while the tasks run or after their end; cut where slurmstepd would not take it. Of
     /// more than plan::said_lines the rest is left out: slurmstepd would kill a helper that says more. From any thread.
-    void say(const std::string& line);
+    void say(const std::string& line) { say(plan::progress_message(line.substr(0, plan::said_line_limit))); }
+
+    /// As say(), when the container is no more: slurmstepd ends the tasks that run.
+    void say_last(const std::string& line) { say(plan::last_message(line.substr(0, plan::said_line_limit))); }
 
     /// Waits for something to happen and handles it: reads the tasks' requests, answers them, forgets who is answered
     /// or gone. False at the end of the step.
@@ -83,6 +86,7 @@ class StepTasks {
         bool stays = false;  ///< another step: may ask again, and is connected for as long as it uses the container
     };
 
+    void say(const Message& message);
     Task* first_task();
     void accept_other_step();
     bool poll(const std::function<void(Task&, int events)>& action);

@@ -50,6 +50,7 @@ std::optional<Partial> find_partial(const Store& store, const Digest& manifest, 
 class NewPartial {
   public:
     NewPartial(const Store& store, const Digest& manifest);
+    int folder() const { return tmp_.get(); }
     /// An empty file of this name. Throws SysError.
     Fd add(const std::string& file) const;
     /// Makes room for a layer that the store lacks. Throws SysError.

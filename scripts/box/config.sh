@@ -58,9 +58,10 @@ SelectTypeParameters=CR_CPU
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=2
+ScronParameters=enable
 KillWait=5
-# Slurm looks at once, and not after its usual seconds.
-SchedulerParameters=batch_sched_delay=0,sched_interval=2
+# Slurm looks at once, and not after its usual seconds; for heterogeneous jobs only every so often (bf_interval).
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
 Waittime=0
 MessageTimeout=60
 SlurmdParameters=config_overrides

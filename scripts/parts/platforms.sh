@@ -39,10 +39,11 @@ run_platforms() {
   end_platforms
 }
 
-# The same in a virtual machine with its own kernel, systemd and cgroup v2: six tests, each of which takes half a minute
-# on a busy machine.
+# The same in a virtual machine with its own kernel, systemd and cgroup v2: seven tests, each of which takes half a
+# minute on a busy machine.
 run_guest() {
-  local tests='--filter-tags guest tests/slurm/exec.bats tests/slurm/gpu.bats tests/slurm/lifecycle.bats'
+  local tests='--filter-tags guest tests/slurm/exec.bats tests/slurm/gpu.bats tests/slurm/gpu_join.bats'
+  tests+=' tests/slurm/lifecycle.bats'
   # shellcheck disable=SC2086
   has_trixie || { add guest 0 0 "$(bats --count $tests)"; return; }
   export BERTH_GUEST_STATE=$box_dir-platforms BERTH_GUEST_MEMORY=3072

@@ -38,6 +38,11 @@ requests_are() {
   laboratory --nodes 6 --partition 5
 }
 
+@test "a node that comes when the one before it stands still is whole in its time, though that one's connections stay" {
+  laboratory --before stopped,alive
+  laboratory --before stopped,stopped
+}
+
 @test "starts come before the image, and get what they read while nodes are killed" {
   laboratory --nodes 8 --early --kill 2
 }

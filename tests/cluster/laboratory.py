@@ -5,6 +5,7 @@ berth-pull on each node that shares what it pulls with the others.
     laboratory.py --nodes 16 --rate 80 --megabytes 64 [--alone] [--early] [--kill N [--owners N]]
                   [--slow N [--slow-owners] [--slow-known]] [--loss PERCENT] [--partition SECONDS]
                   [--delay MS] [--json]
+    laboratory.py --before FIRST,SECOND
 
 Prints how long the nodes took, as ratios to S/B (the image's stored bytes by the rate of a link), how often the
 registry was asked for each blob, and the CPU seconds. Anybody may run it who may make user namespaces (and, for
@@ -12,6 +13,10 @@ registry was asked for each blob, and the CPU seconds. Anybody may run it who ma
 did not get the image, or a store is damaged, or a blob was asked for more often than once and once more for each node
 that had asked for layers and was lost, or slow without saying so; 2: the machine was the bottleneck (CPU over 70%, with
 --early until all nodes are ready), so that the times say nothing.
+
+With --before, of three nodes the first is stopped, killed or slow 1.5 s after its start. When the second has the image
+it is alive, stopped or gone, and the third one starts. Exit code 1: that has not the image 25 s after the bound at
+which a node goes to the registry (60 s without a byte where another one has it, else 20 s).
 
 With --early the image is published and signed, and starts before it is here: a node is ready when a program there has
 read the image's profile, one part after the other, which is 6% of it in runs of three MiB (--part). That program is to
@@ -66,6 +71,7 @@ def arguments():
     parser.add_argument("--loss", type=float, default=0, help="percent of the packets that each node loses")
     parser.add_argument("--partition", type=float, default=0,
                         help="seconds for which the two halves of the nodes do not reach each other")
+    parser.add_argument("--before", help="what has become of two nodes before a third: stopped,alive and the like")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true", help="what the nodes said and the registry was asked for, too")
@@ -73,7 +79,10 @@ def arguments():
                         help="compare a receiver's CPU seconds with curl over TLS, sha256sum and a file of them")
     parser.add_argument("--trace", action="store_true", help="how busy the links were in each second")
     parser.add_argument("--inside", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    out = parser.parse_args()
+    if out.before:
+        out.nodes, out.slow, out.slow_owners = 3, int(out.before.startswith("slow,")), True
+    return out
 
 
 def make_image(folder, megabytes, layers, seed):
@@ -326,6 +335,8 @@ def inside(options):
         link.meet(links)
         link.lose(options.loss)
     halves = [{node.link for node in nodes if node.number % 2 == side} for side in (0, 1)]
+    if options.before:
+        return late_node(options, nodes, Tracker(options.build, 3), f"{REGISTRY}:5000/lab@{digest}")
     for node in random.sample(nodes, options.closed):
         node.link.nft("add table inet lab; add chain inet lab in { type filter hook input priority 0; policy accept; "
                       "}; add rule inet lab in ct state new tcp dport 1024-65535 drop")
@@ -380,6 +391,41 @@ def inside(options):
     result = report(options, nodes, stored, ideal, blob_requests(folder, log_start), used / all_time, curl)
     registry.kill()
     return result
+
+
+def wait_for_image(options, node, others, limit):
+    """The seconds until the node has the image; None: it had none in that time."""
+    start = time.monotonic()
+    while node.seconds is None and time.monotonic() - start < limit:
+        for one in [node] + others:
+            one.look(options)
+        time.sleep(0.1)
+    return None if node.seconds is None else time.monotonic() - start
+
+
+def late_node(options, nodes, tracker, image):
+    first, second, third = nodes
+    fate, other_fate = options.before.split(",")
+    for node in (first, second):
+        node.start(options, image, tracker)
+    time.sleep(1.5)
+    if fate != "slow":
+        first.process.send_signal({"stopped": signal.SIGSTOP, "killed": signal.SIGKILL}[fate])
+    whole = wait_for_image(options, second, [first], 150)
+    if other_fate != "alive":
+        second.process.send_signal({"stopped": signal.SIGSTOP, "gone": signal.SIGKILL}[other_fate])
+    third.start(options, image, tracker)
+    seconds = wait_for_image(options, third, [first, second], 100)
+    bound = 25 + (60 if other_fate == "alive" or fate == "slow" else 20)
+    print(f"the second node has the image {whole and round(whole + 1.5, 1)} s after its start, the third one "
+          f"{seconds and round(seconds, 1)} s after its own; the bound is {bound} s")
+    for process in [node.process for node in nodes] + [tracker.process]:
+        process.kill()
+    good = whole and seconds and seconds <= bound and verify(options, third).returncode == 0
+    if not good or options.show:
+        for node in nodes:
+            print(f"== node {node.number}\n{Path(node.home / 'report').read_text()}")
+    return 0 if good else 1
 
 
 def blob_size(options, digest):

@@ -8,6 +8,7 @@
 #include "runtime/plan/enroot_files.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/request/carried.hh"
 #include "runtime/request/environment_options.hh"
 #include "runtime/request/frozen.hh"
 #include "runtime/request/option_names.hh"
@@ -22,6 +23,11 @@ using Texts = std::vector<std::string>;
 void run_options(const Texts& environment) {
     hostile::refusing([&] {
         plan::GivenOptions options;
+        plan::add_carried_options(options, environment);
+        plan::GivenOptions carried = options;
+        plan::add_carried_options(carried, environment);
+        must(carried == options, "what a batch script was left is something else the second time");
+        plan::missing_note(options, environment);
         plan::add_environment_options(options, environment);
         plan::GivenOptions again = options;
         plan::add_environment_options(again, environment);
@@ -39,6 +45,11 @@ void run_answers(const Texts& environment) {
                  "a digest that is told again is another one");
     });
     hostile::refusing([&] { plan::check_option_names(environment); });
+    std::vector<std::string> refused = plan::refused_logins(environment, image);
+    must(refused.empty() ||
+             plan::refused_logins({cat(plan::refused_variable, "=", plan::refused_value(image, refused))}, image) ==
+                 refused,
+         "logins that are told again are others");
     plan::agreement_address(environment, image, "n1", 0);
     plan::pmix_note(environment, true);
     for (const plan::JobPath& folder : plan::pmix_folders(environment, "", 1000, "7.0"))

@@ -7,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/oci/auth/credentials.hh"
 #include "runtime/oci/auth/credentials_store.hh"
+#include "runtime/oci/auth/login_history.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -58,6 +59,10 @@ void run(std::string_view input) {
     std::vector<std::string> unusable;
     parse_netrc(input, "F", unusable);
     is_helper_name(input);
+    if (auto name = variable_name(input))
+        berth::hostile::must(input == "$" + *name || input == "${" + *name + "}", "a variable is more than its name");
+    if (auto refused = parse_refused_login(input))
+        berth::hostile::must(word_of(*refused) == input, "a login that was refused is told in other words");
     docker_key(registry_host(input));
 }
 

@@ -23,7 +23,7 @@ void run(std::string_view input) {
     Reference file;
     file.kind = Reference::Kind::path;
     file.path = input;
-    with_absolute_path(file, "/home/user");
+    with_absolute_path(file, "/home/user", "/home/user");
 }
 
 const berth::hostile::Registration registration("reference", run);

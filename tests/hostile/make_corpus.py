@@ -8,6 +8,7 @@ What long runs have added is named by its hash: some forty a target of the set c
 import base64
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import lzma
@@ -473,7 +474,7 @@ def shares():
     key, peer = "sha256//" + "a2" * 21 + "s=", "n1 192.0.2.1 4000 "
     return [(0, f"hello {peer}{key} 3 {DIGEST} 1"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
         (0, "have 3 10 0 77 010"), (0, f"sealed 2 4096 {DIGEST}"), (0, "done 2"), (0, "failed - bm8="),
-        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000 3000"), (0, "finished"), (1, "fetch"),
+        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000 3000 4 1 0,12+,700"), (0, "finished"), (1, "fetch"),
         (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
         (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
         (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}"), (0, f"enter {peer}{key} 3 {DIGEST} 1"),
@@ -481,6 +482,16 @@ def shares():
         # Two pieces at once, one of them begun anew, a word for nothing, and the end.
         (6, b"\x0b" + b"".join([part(5, 0, b"abc"), part(1, 0, b"x"), part(5, 3, b"d"), part(5, 0, b"ABCDEF"),
             part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")])), (1, "gone 3")]
+
+
+def share_paths():
+    """Nodes, who has gone, and what a node asks for."""
+    manifest, layer = (hashlib.sha256(text).hexdigest() for text in (b"image", b"0"))
+    return [bytes([nodes - 1, gone]) + path.encode() for nodes, gone, path in [
+        (2, 9, f"/{layer}/1/7"), (2, 9, f"/{layer}/0/4294967295"), (2, 9, f"/coming/{manifest}/3/2"),
+        (2, 1, f"/coming/{manifest}/all/1\nAA=="), (17, 3, f"/coming/{manifest}/all/16\nHw=="),
+        (9, 0, f"/coming/{manifest}/all/-\n"), (2, 9, f"/coming/{manifest}/all/4294967295\n"),
+        (17, 9, f"/coming/{manifest}/all/17\n"), (2, 9, f"/coming/{manifest}/5/1")]]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",
@@ -603,7 +614,7 @@ def main():
         "environment_file": environment_files(), "options": options(), "messages": messages(), "tar": tars(),
         "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
-        "squashfs": images + [sif(images[0]), file_with_config], "index": [index],
+        "squashfs": images + [sif(images[0]), file_with_config], "index": [index], "share_paths": share_paths(),
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),

@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -21,6 +24,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "spank/ending.hh"
+#include "spank/held_devices.hh"
 #include "spank/helper.hh"
 #include "spank/job_leaves.hh"
 #include "spank/leaf.hh"
@@ -32,6 +36,7 @@ using namespace berth;
 using namespace berth::kernel_test;
 using namespace berth::spank;
 using Catch::Contains;
+using namespace std::string_literals;
 
 namespace {
 
@@ -51,7 +56,8 @@ class JobOfTest {
         std::filesystem::create_directories(path() + "/step_0");
     }
     ~JobOfTest() {
-        for (const char* folder : {"/step_0/berth", "/step_0/user", "/step_0", "/berth", "/berth_0", ""})
+        for (const char* folder :
+             {"/step_0/berth", "/step_0/user", "/step_0", "/berth", "/berth_0", "/berth_from_7", ""})
             ::rmdir((path() + folder).c_str());
         ::rmdir((group.mount + top_ + between(group.mount)).c_str());
         ::rmdir((group.mount + top_).c_str());
@@ -389,8 +395,9 @@ TEST_CASE("leaf: at a job's end what serves a container goes to another job of i
         CHECK(status_of(stray) == SIGKILL);
         CHECK(::waitpid(server, nullptr, WNOHANG) == 0);
         CHECK_FALSE(exists(ended.path()));
-        std::vector<pid_t> there = leaves[3].members();
-        CHECK(std::count(there.begin(), there.end(), server) == 1);
+        // In a leaf of its own, which ends with that job.
+        std::vector<pid_t> there = processes_in(sys::open_file(next.path() + "/berth_from_7", O_DIRECTORY).get());
+        CHECK(there == std::vector<pid_t>{server});
 
         // Nobody is left who could use it.
         fixtures::kill_one(user, SIGKILL);
@@ -402,6 +409,136 @@ TEST_CASE("leaf: at a job's end what serves a container goes to another job of i
         CHECK(leaves[2].end(0));
         for (uint32_t job : {8, 9}) CHECK(JobLeaves(links, "n1", job).end(0));
     }
+}
+
+namespace {
+
+const char* const device_of_test = "/dev/kmsg";
+
+bool become_server_with_device() {
+    return ::open(device_of_test, O_WRONLY) >= 0 && become_server();
+}
+
+/// Ends a process and says whether it had been ended before.
+bool was_killed(pid_t child) {
+    for (int waited = 0; waited < 20'000; waited += 10, ::poll(nullptr, 0, 10)) {
+        int status = 0;
+        if (::waitpid(child, &status, WNOHANG) == child) return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    }
+    return false;
+}
+
+}  // namespace
+
+TEST_CASE("hostile: at a job's end nothing takes a device of it to another job, and what holds none goes on there",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest ended(mount), next(mount, "job_8");
+        remember_job_group(links, "n1", 7, ended.group);
+        remember_job_group(links, "n1", 8, next.group);
+        Leaf from = Leaf::make(leaf_of_job(ended.group, "0")), to = Leaf::make(leaf_of_job(next.group, "0"));
+        pid_t user = put_into(to, [] { [[maybe_unused]] int fd = ::open(device_of_test, O_WRONLY); }, become_user);
+        pid_t server = put_into(from, [] {}, become_server);
+        pid_t holder = put_into(from, [] {}, become_server_with_device);
+        // Whoever is looked at first: it has what its parent had.
+        auto [child_ready, its] = sys::make_pipe();
+        static int says;
+        says = its.get();
+        pid_t parent = put_into(
+            from,
+            [] {
+                pid_t child = fixtures::forked();
+                if (child == 0) return;
+                [[maybe_unused]] ssize_t told = ::write(says, &child, sizeof child);
+            },
+            become_server_with_device);
+        pid_t grandchild = 0;
+        REQUIRE(::read(child_ready.get(), &grandchild, sizeof grandchild) == sizeof grandchild);
+        Fd grandchilds = sys::pidfd_open(grandchild);
+
+        CHECK(JobLeaves(links, "n1", 7).end(10'000));
+        CHECK(was_killed(holder));
+        CHECK(was_killed(parent));
+        pollfd gone{grandchilds.get(), POLLIN, 0};
+        CHECK(::poll(&gone, 1, 20'000) == 1);
+        CHECK(::waitpid(server, nullptr, WNOHANG) == 0);
+        CHECK(::waitpid(user, nullptr, WNOHANG) == 0);
+        std::vector<pid_t> there = processes_in(sys::open_file(next.path() + "/berth_from_7", O_DIRECTORY).get());
+        CHECK(there == std::vector<pid_t>{server});
+
+        CHECK(JobLeaves(links, "n1", 8).end(10'000));
+        CHECK(status_of(server) == SIGKILL);
+        CHECK(status_of(user) == SIGKILL);
+    }
+}
+
+TEST_CASE("held devices: open in any thread, mapped, or not to be seen", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    auto held_by = [&](void (*action)(), size_t links = 1 << 20) {
+        auto [ready, its] = sys::make_pipe();
+        pid_t child = fixtures::forked();
+        if (child == 0) {
+            int pipe = its.get();
+            // An anonymous inode, a socket, a device that everybody has, a terminal.
+            for (int fd : {::epoll_create1(0), ::socket(AF_UNIX, SOCK_STREAM, 0), ::open("/dev/urandom", O_RDONLY),
+                           ::open("/dev/ptmx", O_RDWR | O_NOCTTY), ::open("/", O_PATH)})
+                if (fd < 0) ::_exit(1);
+            action();
+            char byte = 1;
+            [[maybe_unused]] ssize_t told = ::write(pipe, &byte, 1);
+            for (;;) ::pause();
+        }
+        its.reset();
+        char byte;
+        bool began = ::read(ready.get(), &byte, 1) == 1, held = holds_devices(child, links);
+        fixtures::kill_one(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        return began ? (held ? "held" : "free") : "not begun";
+    };
+    auto open_device = [] {
+        if (::open(device_of_test, O_WRONLY) < 0) ::_exit(1);
+    };
+    CHECK(held_by([] {}) == "free"s);
+    CHECK(held_by([] {}, 3) == "held"s);
+    CHECK(held_by(open_device) == "held"s);
+    CHECK(held_by([] {
+              static std::atomic<bool> has = false;
+              std::thread([] {
+                  if (::unshare(CLONE_FILES) != 0 || ::open(device_of_test, O_WRONLY) < 0) ::_exit(1);
+                  has = true;
+                  for (;;) ::pause();
+              }).detach();
+              while (!has) ::usleep(1000);
+          }) == "held"s);
+    // A block device is none that goes along; its memory stays mapped when it is closed.
+    CHECK(held_by([] {
+              for (const char* name : {"/dev/loop0", "/dev/vda", "/dev/sda", "/dev/nvme0n1"})
+                  if (Fd device(::open(name, O_RDONLY | O_NONBLOCK)); device)
+                      if (::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, device.get(), 0) != MAP_FAILED) return;
+              ::_exit(1);
+          }) == "held"s);
+    size_t links = 100;
+    pid_t child = fixtures::forked();
+    if (child == 0) ::_exit(0);
+    status_of(child);
+    CHECK_FALSE(holds_devices(child, links));
+}
+
+TEST_CASE("leaf: a list of more processes than fit into a megabyte is read to its end", "[kernel][spank]") {
+    Folder folder;
+    std::string list;
+    std::vector<pid_t> wanted;
+    for (pid_t pid = 1'000'000; list.size() < 3 << 20; ++pid) {
+        list += cat(pid, '\n');
+        wanted.push_back(pid);
+    }
+    folder.file("cgroup.procs", list);
+    CHECK(processes_in(sys::open_file(folder / ".", O_RDONLY | O_DIRECTORY).get()) == wanted);
 }
 
 TEST_CASE("leaf: a job whose group Slurm has removed is forgotten with the next one that ends",

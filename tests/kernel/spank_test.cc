@@ -336,6 +336,61 @@ TEST_CASE("plugin: what the helper says while tasks run is heard, until it is no
     end(task);
 }
 
+namespace {
+
+spank::Watch* watch_that_hears = nullptr;
+
+bool hear_end() {
+    char byte = 0;
+    if (::read(heard_at, &byte, 1) == 1) watch_that_hears->end_tasks();
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("plugin: when the helper says that the container is no more, the tasks end, though the helper lives",
+          "[kernel][root][spank]") {
+    NEED_ROOT();
+    auto [ours, helpers] = make_channel();
+    pid_t helper = sleeping_child(), task = sleeping_child();
+    Fd process = sys::pidfd_open(helper);
+    heard_at = ours.get();
+    heard = 0;
+    spank::Watch watch;
+    watch_that_hears = &watch;
+    watch.spare_others();
+    watch.listen(ours.get(), hear_end);
+    // What has been said already is not said again.
+    watch.add_task(task, process.get(), [] { ++heard; });
+    CHECK(::send(helpers.get(), "e", 1, 0) == 1);
+    int status = 0;
+    CHECK(waitpid(task, &status, 0) == task);
+    CHECK(WIFSIGNALED(status));
+    watch.stop();
+    CHECK(heard == 0);
+    CHECK(waitpid(helper, &status, WNOHANG) == 0);
+    end(helper);
+}
+
+TEST_CASE("plugin: from a user namespace that Slurm has given to the job no container is entered, and that is said",
+          "[kernel][spank]") {
+    NEED_CONTAINERS();
+    auto [ours, theirs] = make_channel();
+    pid_t server = container_server(theirs.get());
+    theirs.reset();
+    auto received = receive_message(ours.get(), 10'000);
+    REQUIRE(received);
+    Outcome seen = as_user([&] {
+        keep_pipes();
+        if (int number = sys::unshare(CLONE_NEWUSER); number != 0) throw SysError("a user namespace", number);
+        spank::enter_namespaces(std::move(received->descriptors), {"/tmp", {}, {}});
+        return std::string("entered");
+    });
+    CHECK(seen.text == "");
+    CHECK_THAT(seen.error, Contains("joining the container's user namespace: ") && Contains("CLONE_NEWUSER"));
+    end(server);
+}
+
 TEST_CASE("plugin: when the helper dies, what a task has started ends too, also when the task has ended before",
           "[kernel][root][spank]") {
     NEED_ROOT();

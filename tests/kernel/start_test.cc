@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/write/compressor_pool.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;

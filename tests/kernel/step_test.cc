@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/namespaces.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/plan/messages.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/kernel/named_support.hh"
@@ -126,4 +128,29 @@ TEST_CASE("step: a plugin of another release is told so, not that its helper die
     NamedScene scene;
     Outcome seen = as_user([&] { return answer_to_task(scene, {{"container-image", scene.image}}, {}, 9); });
     CHECK_THAT(seen.text, Catch::Contains("are of different releases; install both from one release"));
+}
+
+TEST_CASE("step: that a container ended with the PID namespace of another job is said as that",
+          "[kernel][root][step]") {
+    NEED_ROOT();
+    Outcome seen = in_child([] {
+        // It has a number where it was made alone.
+        auto [server, connection] = make_channel();
+        auto [reading, writing] = sys::make_pipe();
+        server.reset();
+        std::string here = reason_of_end(connection.get());
+        if (int number = sys::unshare(CLONE_NEWPID); number != 0) throw SysError("a pid namespace", number);
+        pid_t init = fixtures::forked();
+        if (init == 0) {
+            sys::write_all(writing.get(), reason_of_end(connection.get()), "a pipe");
+            ::_exit(0);
+        }
+        writing.reset();
+        std::string there = sys::read_all(reading.get(), 4096, "a pipe");
+        ::waitpid(init, nullptr, 0);
+        return cat(here.find("CLONE_NEWPID") == here.npos, " ", there);
+    });
+    CHECK(seen.error == "");
+    CHECK_THAT(seen.text, Catch::StartsWith("1 the container has ended with the job that started it: ") &&
+                              Catch::Contains("CLONE_NEWPID in namespace.yaml"));
 }

@@ -11,11 +11,14 @@
 
 #include "runtime/container/start.hh"
 #include "runtime/plan/plan.hh"
-#include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
 #include "tests/kernel/look.hh"
 #include "tests/kernel/programs.hh"
+
+namespace berth::squash {
+class CompressorPool;
+}
 
 namespace berth::kernel_test {
 

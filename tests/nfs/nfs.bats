@@ -49,34 +49,6 @@ teardown_file() {
   ip netns delete host2
 }
 
-# A step's pull, with a store of the host's own: it meets others in a folder on NFS. meet_on HOST
-meet_on() {
-  on "$1" env BERTH_SHARE_ENABLED=true BERTH_SHARE_RENDEZVOUS="/mnt/$1/store/meet" \
-    "$BERTH_BOX_TREE/usr/libexec/berth/berth-pull" --meet --report --store "$own/$1/store" "$image" \
-    >> "$own/$1/said" 2>&1 3>&-
-}
-
-has_meeting() { compgen -G "$served/store/meet/*" > /dev/null; }
-is_joined() { [[ $(ss --no-header --tcp --numeric state established "sport = :$1" | wc -l) == 2 ]]; }
-
-# Both pull while the first one waits for the second.
-meet_and_pull() {
-  local before first port
-  before=$(lines_now)
-  meet_on host1 &
-  first=$!
-  until_true 10 has_meeting
-  pkill -STOP -U 2100 -f 'berth-pull --meet'
-  port=$(cut -d ' ' -f 3 "$served"/store/meet/*)
-  meet_on host2 &
-  second=$!
-  until_true 10 is_joined "$port" || { cat "$own/host2/said"; return 1; }
-  pkill -CONT -U 2100 berth-pull
-  wait "$first"
-  wait "$second"
-  each_was_fetched_once_since "$before"
-}
-
 # With the name of a host: named HOST CMD...
 named() {
   # shellcheck disable=SC2016
@@ -207,27 +179,4 @@ one_pulls_for_both() {
   touch "$BATS_TEST_TMPDIR/go"
   wait "$first"
   image_is_whole host1
-}
-
-# host2 has looked there a moment before, and found nothing: NFS remembers that for half a minute.
-pulls_meet() {
-  local host
-  mount_hosts "$1"
-  own=$(mktemp -d)
-  chmod 755 "$own"
-  install -d -o 2100 -g 2100 "$own/host1" "$own/host2"
-  meet_on host2
-  rm -rf "$own/host2/store"
-  meet_and_pull
-  run ! has_meeting
-  for host in host1 host2; do on "$host" env BERTH_STORE_PATH="$own/$host/store" berth verify; done
-  rm -rf "$own"
-}
-
-@test "nfs: pulls of two hosts meet in a folder there (share.rendezvous), also where one has just looked in vain" {
-  pulls_meet vers=3,nolock
-}
-
-@test "nfs: pulls meet in the same way with version 4" {
-  pulls_meet vers=4.2
 }

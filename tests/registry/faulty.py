@@ -4,8 +4,8 @@ good, truncated (a layer ends early), flipped (a bit of a layer differs), size (
 diffid (the config names another tar), config (a bit of the config differs), manifest (not what its digest says),
 garbage (bytes after the gzip's end), short-gzip (the gzip ends early but matches its digest), slow and slower
 (three and eight seconds for the layer), crawling (two minutes for it), broken (the first four requests for the layer
-end early), uppercase and traversal (bad digests in the manifest), count (a diff_id too many). Prints the first line of
-each request.
+end early), page (a page of HTML for everything), uppercase and traversal (bad digests in the manifest), count (a
+diff_id too many). Prints the first line of each request.
 """
 
 import gzip
@@ -61,6 +61,8 @@ class Handler(BaseHTTPRequestHandler):
         if len(parts) != 5 or parts[1] != "v2":
             return self.send_error(404)
         fault, kind, name = parts[2:]
+        if fault == "page":
+            return self.send(b"<html><title>Please log in</title>\n<body></body></html>", with_body, "text/html")
         manifest, blobs = image(fault)
         if kind == "manifests":
             named = digest(b"another manifest") if fault == "manifest" else digest(manifest)

@@ -136,6 +136,60 @@ has_tracker() { [[ $(trackers) == "$1" || ( $1 == any && -n $(trackers) ) ]]; }
   cancel_everything
 }
 
+# A program that notes its environment, or what it reads, as NAME.PID: noting NAME env|cat.
+noting() {
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\n%s > /home/alice/noted/%s.$$\n' "$2" "$1"
+}
+
+# In a step of two nodes programs of those names have noted so often, and none of them the secret:
+# expect_noted NAME COUNT...
+expect_noted() {
+  local name
+  while (($#)); do
+    name=$1
+    expect_equal "$name $(in_home "cat noted/$name.* | grep -cE '^PATH=|\"SLURM_JOB_ID\"'")" "$name $2"
+    shift 2
+  done
+  expect_equal "$(in_home "grep -rl SLURM_BERTH_MEETING noted || true")" ""
+}
+
+@test "no program of the site on a node learns the step's secret: its hooks, those of Enroot's form" {
+  in_home "rm -rf noted; mkdir noted"
+  root bash -c 'mkdir -p /etc/berth/hooks.d; echo "$1" > /etc/berth/hooks.d/a; echo "$2" > /etc/berth/hooks.d/b.enroot
+    chmod 755 /etc/berth/hooks.d/*' bash "$(noting hook cat)" "$(noting enroot env)"
+  run alice srun -N2 --container-image="$image" true
+  root rm -rf /etc/berth/hooks.d
+  expect_status 0
+  expect_noted hook 2 enroot 2
+}
+
+@test "no program around a task learns the step's secret: TaskProlog, TaskEpilog" {
+  in_home "rm -rf noted; mkdir noted"
+  for name in prolog epilog; do
+    root bash -c 'cp -p "/etc/slurm/task_$1" "/etc/slurm/task_$1.kept"; tail -n 1 <<< "$2" >> "/etc/slurm/task_$1"' \
+      bash "$name" "$(noting "$name" env)"
+  done
+  run alice srun -N2 --container-image="$image" true
+  for name in prolog epilog; do root mv "/etc/slurm/task_$name.kept" "/etc/slurm/task_$name"; done
+  expect_status 0
+  expect_noted prolog 2 epilog 2
+}
+
+@test "no program of srun's learns the step's secret: SrunProlog, SrunEpilog, --prolog and --epilog" {
+  in_home "rm -rf noted srun_programs; mkdir noted srun_programs; cd srun_programs; cp /etc/slurm/slurm.conf conf
+    $(declare -f noting)
+    for name in Prolog Epilog; do
+      noting option_\$name env > option_\$name; noting site_\$name env > site_\$name
+      echo Srun\$name=\$PWD/site_\$name >> conf
+    done
+    chmod 755 *log"
+  run -0 in_home "SLURM_CONF=\$PWD/srun_programs/conf srun -N2 --container-image=$image true"
+  run -0 in_home "srun -N2 --prolog=\$PWD/srun_programs/option_Prolog --epilog=\$PWD/srun_programs/option_Epilog \
+    --container-image=$image true"
+  expect_noted site_Prolog 1 site_Epilog 1 option_Prolog 1 option_Epilog 1
+}
+
 @test "a step of one node has no tracker" {
   alice srun -N1 --container-image="$image" sleep 60 > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
   wait_until 20 step_runs

@@ -424,35 +424,3 @@ both_have_pulled() { [ "$(pull_events length)" = 2 ]; }
   expect_output_like "hello from the image"
   expect_nodes_up
 }
-
-meeting_is_over() { [ -z "$(in_home 'ls -A .meet')" ]; }
-
-@test "early: jobs that meet at share.rendezvous start at once, and ask the registry for each part once" {
-  restore_site
-  share_lines=('enabled = true' 'rendezvous = "%h/.meet"')
-  early_site
-  in_home "rm -rf go .meet"
-  forget_requests
-  hold 1
-  local node pids=()
-  for node in 1 2; do
-    alice srun -w "n$node" --container-image="$image" --container-mount-home sh -c \
-      'cat /srv/hello && cd && until [ -e go ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out.$node" 2>&1 3>&- &
-    pids+=($!)
-    # The second one finds what the first has begun.
-    wait_until 60 asked_for 1
-    wait_until 60 a_task_lives
-  done
-  wait_until 60 both_are_coming
-  rm "$held"
-  wait_until 60 both_have_pulled
-  # Who has started what they meet at takes its file away when nobody needs it.
-  wait_until 60 meeting_is_over
-  in_home "touch go"
-  wait "${pids[@]}"
-  for node in 1 2; do
-    expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/out.$node")" "hello from the image"
-  done
-  expect_equal "$(jq -s '[.[]|select(.kind=="start")|.from]' -c "$folder/alice.jsonl")" '["pull","pull"]'
-  expect_equal "$(pull_events '([.[].bytes]|add) == 2 * ([.[].peer_bytes]|add)')" true
-}

@@ -36,8 +36,7 @@ start_srun() {
 no_pull() { [[ -z $(berth_processes) ]]; }
 
 @test "sixteen tasks on two nodes tell an error of all once a node" {
-  run alice srun -N2 -n16 --container-image="$image" --container-workdir=/not/there true
-  expect_status 127
+  run -127 alice srun -N2 -n16 --container-image="$image" --container-workdir=/not/there true
   expect_equal "$(grep -c 'berth: n[12]: ' <<< "$output")" 2
 }
 

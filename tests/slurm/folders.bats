@@ -150,3 +150,12 @@ here, which your first job in a container makes on its node; BERTH_STORE_PATH na
   expect_equal "$(jq -c .images <<< "$output")" "[]"
   in_home 'rm -rf .cache/berth'
 }
+
+@test "what root runs without an allocation leaves neither a folder nor a mark" {
+  run -0 root srun --no-allocate -w n1 --container-image="$image" only-in-image
+  expect_output_like "only in the image"
+  wait_until 10 no_folder 0
+  expect_equal "$(on_node n1 ls /run/berth/jobs)" ""
+  expect_equal "$(on_node n1 ls /run/berth.steps)" ""
+  expect_nodes_up
+}

@@ -19,7 +19,7 @@ teardown() {
   for option in image mounts workdir env name save unshare; do
     for value in "$trap_text" "/$trap_text" "./$trap_text:/x" "x:$trap_text"; do
       [[ $option == image ]] || others=(--container-image="$image")
-      run alice srun -w n1 "${others[@]}" --container-"$option"="$value" no-such-command
+      run ! alice srun -w n1 "${others[@]}" --container-"$option"="$value" no-such-command
       expect_failure
     done
   done
@@ -27,7 +27,7 @@ teardown() {
 
 @test "shell metacharacters in the variables of options run nothing" {
   for name in IMAGE MOUNTS WORKDIR ENV NAME SAVE MOUNT_HOME REMAP_ROOT WRITABLE ENTRYPOINT UNSHARE; do
-    run alice env "BERTH_CONTAINER_$name=$trap_text" srun -w n1 --container-image="$image" no-such-command
+    run ! alice env "BERTH_CONTAINER_$name=$trap_text" srun -w n1 --container-image="$image" no-such-command
     expect_failure
   done
 }
@@ -40,11 +40,15 @@ teardown() {
 
 @test "hostile row 56: names of containers that are paths, options or too long are refused where the job is submitted" {
   before=$(next_job)
-  for name in ../x a/b -x .. . '' a:b $'a\nb' $'a\e[2J' "$(printf 'a%.0s' {1..300})" :exec x:wrong; do
+  for name in ../x a/b -x .. . a:b $'a\nb' $'a\e[2J' "$(printf 'a%.0s' {1..300})" :exec x:wrong; do
     run alice srun -w n1 --container-image="$image" --container-name="$name" true
     expect_failure
   done
   expect_equal "$(next_job)" "$before"
+  # An empty one asks for none.
+  names=$(alice srun -w n1 berth ps --json | jq -c '[.containers[].name]')
+  run -0 alice srun -w n1 --container-image="$image" --container-name= true
+  expect_equal "$(alice srun -w n1 berth ps --json | jq -c '[.containers[].name]')" "$names"
 }
 
 @test "hostile row 53: a target below a link that a mount brings stays in the container" {

@@ -53,8 +53,27 @@ scontrol() { root bash -c 'command -v scontrol'; }
     "printf '0 echo zero\n1 only-in-image\n' > multi;
       srun -w n1 -n2 -u --label --multi-prog --container-image=$image multi"
   expect_equal "$(sort <<< "$output")" $'0: zero\n1: only in the image'
+  # The last line needs no end.
+  run -0 in_home "printf '# a line\n\n0-1\tonly-in-image' > multi;
+    srun -w n1 -n2 --multi-prog --container-image=$image multi"
+  expect_equal "$output" $'only in the image\nonly in the image'
+  run -0 in_home "printf '* only-in-image' > multi; srun -w n1 --multi-prog --container-image=$image multi"
+  expect_equal "$output" "only in the image"
   run -0 in_home "echo text | srun -w n1 -n2 --label --input=1 --container-image=$image cat"
   expect_equal "$output" "1: text"
+}
+
+@test "--bcast to a folder: the program that it has brought runs where the folder is mounted, else one line names it" {
+  in_home "rm -rf brought; mkdir brought; printf '#!/bin/sh\necho brought; only-in-image\n' > brought/program
+    chmod 755 brought/program"
+  for to in --bcast=/home/alice/brought/ --bcast; do
+    run -0 in_home "cd brought; srun -N2 $to --container-image=$image --container-mounts=/home/alice/brought ./program"
+    expect_equal "$(sort <<< "$output")" $'brought\nbrought\nonly in the image\nonly in the image'
+  done
+  run -127 in_home "cd brought; srun -w n1 --bcast --container-image=$image ./program"
+  expect_one_error_line
+  expect_output_like "running /home/alice/brought/: it is a folder, and srun --bcast has put no slurm_bcast_[0-9.]+_n1"
+  in_home "rm -r brought"
 }
 
 @test "a core file is written where the task is, of any size where the limit is propagated" {

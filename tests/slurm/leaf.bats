@@ -8,12 +8,13 @@ setup() {
   cancel_everything
   alice srun -w n1 berth rm --force leaf 2> /dev/null || true
   remember_job_groups
-  in_home 'rm -f started second alone'
+  in_home 'rm -f started second alone go hold'
 }
 
 teardown() {
   root pkill -KILL -x berth-stray || true
   cancel_everything
+  root rm -f /dev/held
   root rm -rf /etc/berth/hooks.d
 }
 
@@ -132,4 +133,47 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
   wait_until 30 "$box" status
   expect_no_leftovers
   nothing_remembered
+}
+
+# Who has a device file of the test's open.
+holders() { find "$(box_proc)"/[0-9]*/fd -lname '*/held' 2> /dev/null | sed 's|.*/\([0-9]*\)/fd/.*|\1|' | sort -u; }
+no_holder() { [[ -z $(holders) ]]; }
+some_holder() { ! no_holder; }
+no_group_of() { [[ $(job_groups) != */job_$1* ]]; }
+
+@test "hostile: a process of a named container that holds a device of its job ends with it, and another job reads on" {
+  # A device that anybody can open where the file's mode lets him: /dev/kmsg, to write.
+  root rm -f /dev/held
+  root mknod -m 666 /dev/held c 1 11
+  # The image of the entrypoint has little more than a shell: its processes wait for somebody to write.
+  in_home 'rm -f go hold second; mkfifo go hold; cat > entry.sh; chmod 755 entry.sh' <<'END'
+#!/bin/sh
+(exec 3> /dev/held; read -r line < /home/alice/hold) > /dev/null 2>&1 < /dev/null &
+exec "$@"
+END
+  alice srun -w n1 -J first --container-image="$registry/debian:entry" --container-entrypoint --container-name=leaf \
+    --container-mounts=/home/alice,/home/alice/entry.sh:/entry.sh,/dev/held \
+    sh -c ': > /home/alice/started; read -r line < /home/alice/hold' > "$BATS_TEST_TMPDIR/first" 2>&1 3>&- &
+  wait_until 20 alice test -e started
+  wait_until 20 some_holder
+  job=$(alice squeue --noheader -n first -o %A)
+  alice srun -w n1 --container-name=leaf sh -c ': > /home/alice/second; read -r line < /home/alice/go
+    ls -R /usr > /dev/null && echo "$line"' > "$BATS_TEST_TMPDIR/second" 2>&1 3>&- &
+  second=$!
+  wait_until 20 alice test -e second
+  root scancel "$job"
+  if constrained; then
+    wait_until 10 no_holder
+    wait_until 10 no_group_of "$job"
+  else
+    # Without cgroups nobody knows whose it is.
+    wait_until 20 eval '[[ $(alice squeue --noheader -o %A) != *"$job"* ]]'
+  fi
+  # The container's server has gone along.
+  kill -0 "$second"
+  in_home 'echo reads on > go'
+  wait "$second" || fail "$(< "$BATS_TEST_TMPDIR/second")"
+  expect_equal "$(without_progress < "$BATS_TEST_TMPDIR/second")" "reads on"
+  expect_no_leftovers
+  expect_nodes_up
 }

@@ -180,6 +180,45 @@ no_containers_of_jobs() {
   expect_equal "$output" $'stepd\nhelper\nscancel'
 }
 
+# Who serves a container's files, of Berth's processes.
+servers() {
+  local pid
+  for pid in $(berth_processes); do
+    [[ -z $(find "$(box_proc)/$pid/task"/*/fd -lname '*/fuse' 2> /dev/null) ]] || echo "$pid"
+  done
+}
+
+step_over() { ! kill -0 "$1" 2> /dev/null; }
+
+# bats test_tags=cgroup
+@test "kill -9 of the container's server: every step in it, of every job, fails with one line" {
+  # No file of the container is read again when it has gone: only Berth can end this.
+  # shellcheck disable=SC2016
+  busy='touch "$1"; while :; do cat /etc/os-release; sleep 0.2; done > /dev/null 2>&1'
+  in_home 'rm -f one two three'
+  steps=() how=("--container-image=$image" --container-mounts=/home/alice)
+  for name in one two three; do
+    named keep "${how[@]}" sh -c "$busy" sh "/home/alice/$name" > "$BATS_TEST_TMPDIR/$name" 2>&1 3>&- &
+    steps+=($!) how=()
+    wait_until 20 alice test -e "$name"
+  done
+  mapfile -t server < <(servers)
+  expect_equal "${#server[@]}" 1
+  kill_9 "${server[@]}"
+  for step in "${steps[@]}"; do wait_until 5 step_over "$step"; done
+  for name in one two three; do
+    status=0
+    wait "${steps[0]}" || status=$?
+    steps=("${steps[@]:1}")
+    output=$(< "$BATS_TEST_TMPDIR/$name")
+    expect_status 137
+    expect_one_error_line
+    expect_output_like "berth: n1: the container has ended: it was removed by force, or its helper was killed"
+  done
+  expect_no_leftovers
+  expect_nodes_up
+}
+
 @test "row 4: names as wide as Pyxis': a+b, a@b, a leading dot, a blank, 200 bytes" {
   long=$(printf 'n%.0s' {1..200})
   for name in 'a+b' 'user@model=7' .hidden 'with blank' "$long"; do

@@ -75,26 +75,6 @@ teardown() {
   run -0 alice srun -N2 --container-image="$image" true
 }
 
-@test "two jobs of one node each meet at share.rendezvous, and ask the registry once" {
-  in_home 'rm -rf .meet at.*'
-  restore_site
-  share_on 'rendezvous = "%h/.meet"'
-  local node pids=()
-  for node in 1 2; do
-    # shellcheck disable=SC2016
-    alice srun -w "n$node" --container-image="$image" --container-mount-home sh -c \
-      "cd && : > at.$node; until [ -e at.1 ] && [ -e at.2 ]; do sleep 0.1; done; cat /srv/hello" \
-      > "$BATS_TEST_TMPDIR/out.$node" 2>&1 3>&- &
-    pids+=($!)
-  done
-  wait "${pids[@]}"
-  for node in 1 2; do expect_equal "$(tail -n 1 "$BATS_TEST_TMPDIR/out.$node")" "hello from the image"; done
-  expect_equal "$(most_requests)" 1
-  wait_until 10 no_pulls
-  run -0 in_home 'ls -A .meet; stat -c %a .meet'
-  expect_equal "$output" 700
-}
-
 @test "one node alone, and a site that does not want it, pull as ever" {
   run -0 alice srun -N1 --container-image="$image" true
   expect_equal "$(most_requests)" 1

@@ -105,7 +105,7 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
   expect_rejected /dev/urandom /dev/urandom
   in_home 'head -c 100000 imported.sqsh > junk.sqsh'
   expect_rejected /home/alice/junk.sqsh junk.sqsh
-  run in_home 'srun -w n1 --container-image=./ true'
+  run ! in_home 'srun -w n1 --container-image=./ true'
   expect_failure
   expect_nodes_up
 }

@@ -19,12 +19,14 @@ teardown_file() {
 }
 
 setup() {
-  root cp -a "$folder/berth.conf" "$folder/berth.conf.kept"
+  root mkdir -p /etc/slurm/kept-by-test
+  root cp -a "$folder/berth.conf" /etc/slurm/plugstack.conf /etc/slurm/kept-by-test/
 }
 
 teardown() {
-  root rm -f "$folder/pyxis.conf" "$folder/aaa.conf" "$folder/berth.conf.disabled"
-  root mv "$folder/berth.conf.kept" "$folder/berth.conf"
+  root rm -f "$folder/pyxis.conf" "$folder/aaa.conf" "$folder/berth.conf.disabled" "$folder/.berth.conf.disabled"
+  root mv /etc/slurm/kept-by-test/berth.conf "$folder/berth.conf"
+  root mv /etc/slurm/kept-by-test/plugstack.conf /etc/slurm/plugstack.conf
   restore_site
   root rm -rf /etc/enroot-of-test /etc/berth/hooks.d
   cancel_everything
@@ -135,6 +137,25 @@ stands_back='berth: plugstack.conf loads the plugin of Pyxis as well, .* Pyxis d
   run alice berth setup plugstack --disable
   expect_failure
   expect_output_like "Permission denied"
+}
+
+@test "what --disable puts away is not found by the site's own include of all files" {
+  root bash -c "echo 'include plugstack.conf.d/*' > /etc/slurm/plugstack.conf"
+  run -0 root berth setup plugstack --disable
+  expect_output_like "$folder/berth.conf is $folder/.berth.conf.disabled now"
+  expect_output_like 'does not load spank_berth.so'
+  run contained true
+  expect_failure
+  expect_output_like "unrecognized option '--container-image"
+  run -0 root berth setup plugstack --enable
+  expect_output_like "$folder/berth.conf: back again"
+  run -0 contained true
+  # What a former release has put away.
+  root mv "$folder/berth.conf" "$folder/berth.conf.disabled"
+  run -0 root berth setup plugstack --disable
+  expect_output_like "$folder/berth.conf.disabled is $folder/.berth.conf.disabled now"
+  expect_output_like 'does not load spank_berth.so'
+  root mv "$folder/.berth.conf.disabled" "$folder/berth.conf"
 }
 
 @test "row 13: plugstack words runtime_path= importer= use_squashfuse= use_enroot_load= start, with one line in slurmd's log" {

@@ -49,6 +49,20 @@ TEST_CASE("command: found on PATH, skipping what cannot run", "[base]") {
     CHECK(find_command(good, "") == good);
 }
 
+TEST_CASE("command: in a step, one in the working directory is the last that is found", "[base]") {
+    Folder folder, second;
+    fs::path before = fs::current_path();
+    fs::current_path(folder.path);
+    folder.make("tool", "#!/bin/sh\n", true);
+    CHECK(find_command_or_file("tool", "/nonexistent") == "./tool");
+    CHECK_THROWS_AS(find_command("tool", "/nonexistent"), Error);
+    std::string first = second.make("tool", "#!/bin/sh\n", true);
+    CHECK(find_command_or_file("tool", second.path) == first);
+    CHECK_THROWS_AS(find_command_or_file("none", second.path), Error);
+    CHECK_THROWS_AS(find_command_or_file("", second.path), Error);
+    fs::current_path(before);
+}
+
 TEST_CASE("hostile row 60: command: each reason has its own words and exit code", "[base]") {
     Folder folder;
     std::string path = folder.path, text;

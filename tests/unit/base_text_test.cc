@@ -5,7 +5,7 @@
 
 using namespace berth;
 
-TEST_CASE("text: what comes from outside is made printable", "[base]") {
+TEST_CASE("text: what comes from outside is made printable", "[base][text]") {
     CHECK(printable("plain \xc3\xa9") == "plain \xc3\xa9");
     CHECK(printable("\x1b[31mred\n") == "\\x1b[31mred\\x0a");
     CHECK(printable("\xc2\x9b") == "\\xc2\\x9b");  // CSI as a C1 control
@@ -15,7 +15,7 @@ TEST_CASE("text: what comes from outside is made printable", "[base]") {
     CHECK(printable("\xe2\x82") == "\\xe2\\x82");  // cut off sequence
 }
 
-TEST_CASE("text: what decoders refuse as UTF-8 is not passed on as such", "[base]") {
+TEST_CASE("text: what decoders refuse as UTF-8 is not passed on as such", "[base][text]") {
     // Longer forms of "/" and of a line end, halves of a UTF-16 pair, and what is beyond U+10FFFF.
     CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");
     CHECK(printable("\xe0\x80\x8a") == "\\xe0\\x80\\x8a");
@@ -31,13 +31,13 @@ TEST_CASE("text: what decoders refuse as UTF-8 is not passed on as such", "[base
         CHECK(printable(good) == good);
 }
 
-TEST_CASE("text: the caret stands under the mistake, also after escaped characters", "[base]") {
+TEST_CASE("text: the caret stands under the mistake, also after escaped characters", "[base][text]") {
     CHECK(with_caret("wrong", "abc", 1) == "wrong\n  abc\n   ^");
     CHECK(with_caret("wrong", "\nb", 1) == "wrong\n  \\x0ab\n      ^");
     CHECK(with_caret("wrong", "ab", 99) == "wrong\n  ab\n    ^");
 }
 
-TEST_CASE("text: numbers, sizes, splitting", "[base]") {
+TEST_CASE("text: numbers, sizes, splitting", "[base][text]") {
     uint64_t number = 7;
     CHECK(parse_number("42", 100, number));
     CHECK(number == 42);
@@ -54,7 +54,7 @@ TEST_CASE("text: numbers, sizes, splitting", "[base]") {
     CHECK(lower("AbC") == "abc");
 }
 
-TEST_CASE("errors: a system call's error has its reason in words and keeps its number", "[base]") {
+TEST_CASE("errors: a system call's error has its reason in words and keeps its number", "[base][text]") {
     errno = ENOENT;
     SysError error("opening /x");
     CHECK(std::string(error.what()) == "opening /x: No such file or directory");

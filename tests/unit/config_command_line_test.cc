@@ -209,7 +209,8 @@ TEST_CASE("command line: berth exec takes the name of a container, or a job", "[
     };
     for (const OfJob& one :
          {OfJob{{"--job", "12", "--", "ls", "-l"}, {"ls", "-l"}, {"12", ""}, ""},
-          OfJob{{"--job", "12", "--"}, {}, {"12", ""}, ""}, OfJob{{"--job", "12.0"}, {}, {"12", "0"}, ""},
+          OfJob{{"--job", "12", "--"}, {}, {"12", ""}, ""}, OfJob{{"--job", "12"}, {}, {"12", ""}, ""},
+          OfJob{{"-t", "--job=12_3"}, {}, {"12_3", ""}, ""}, OfJob{{"--job", "12.0"}, {}, {"12", "0"}, ""},
           OfJob{{"--job=12.batch", "ls", "-l"}, {"ls", "-l"}, {"12", "batch"}, ""},
           OfJob{{"--job", "12", "--node", "n2", "ls", "--", "x"}, {"ls", "--", "x"}, {"12", ""}, "n2"},
           OfJob{{"--job", "12_3", "-w", "/x", "--", "ls", "--", "x"}, {"ls", "--", "x"}, {"12_3", ""}, ""}}) {
@@ -256,6 +257,40 @@ TEST_CASE("command line: completions are told all options and what their values 
                Catch::Contains("--policy=newer missing always never\n") && !Catch::Contains("--store"));
     // A command's own word.
     CHECK_THAT(listed("run /no/such/image ls"), Catch::Contains("/no/such/image"));
+}
+
+TEST_CASE("command line: a word with a dash before the image is an option, or a mistake that is named", "[runtime]") {
+    struct Case {
+        const char* words;
+        const char* told;
+    };
+    for (const Case& one : std::initializer_list<Case>{
+             {"run --no-such /no/image ls", "berth run: it has no option --no-such: berth run --help lists those"},
+             {"run --gpus all /no/image", "berth run: it has no option --gpus: a container has the GPUs of its job"},
+             {"run --gpus=all /no/image", "berth run: it has no option --gpus: "},
+             {"run -v /etc:/data /no/image ls", "for a mount write --mount /etc:/data; -v is --verbose"},
+             {"run -qV /no/image", "berth run: it has no option -V: "},
+             {"run -e A=1 --container-mounts=/a:/b /no/image", "--container-mounts: write --mount"},
+             {"run --no-container-mount-home /no/image", "--no-container-mount-home: write --no-mount-home"},
+             {"run --container-image=/no/image ls", "--container-image: write the image as a word of its own"},
+             {"plan --container-readonly /no/image", "--container-readonly: write --"},
+             {"profile --volume=/a:/b /no/image",
+              "berth profile: it has no option --volume: for a mount write --mount"},
+             {"exec --no-such name ls", "berth exec: it has no option --no-such: "},
+             {"enter --no-such 1 ls", "it has no option --no-such: "}}) {
+        auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", one.words));
+        INFO(one.words << ": " << result.output);
+        CHECK(result.status == exit_failure);
+        CHECK_THAT(result.output, Catch::Contains(one.told));
+        CHECK(std::count(result.output.begin(), result.output.end(), '\n') == 1);
+    }
+    // What podman's users write has no effect, and is no mistake; nor are the command's own words.
+    for (const char* words :
+         {"run --rm -it /no/image --no-such", "plan --rm -- /no/image --no-such", "run -e A /no/image -x"}) {
+        auto result = fixtures::run_command(cat(fixtures::built_program("berth"), " ", words));
+        INFO(words << ": " << result.output);
+        CHECK_THAT(result.output, Catch::Contains("/no/image") && !Catch::Contains("has no option"));
+    }
 }
 
 TEST_CASE("command line: of subcommands one is chosen", "[runtime]") {

@@ -23,7 +23,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("site file: values and defaults", "[plan]") {
+TEST_CASE("site file: values and defaults", "[config]") {
     Site site = parse_site(
         "[store]\npath = \"/scratch/%u\"\npull = \"missing\"\n[limits]\ntmpfs_size = \"2G\"\nstore_size = "
         "\"1T\"\nstore_age = "
@@ -52,7 +52,7 @@ TEST_CASE("site file: values and defaults", "[plan]") {
     CHECK(parse_site("", "x").store.path == "/var/lib/berth/%U");
 }
 
-TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
+TEST_CASE("site file: mistakes name file, line and key", "[config]") {
     CHECK(refusal("[store]\npth = \"x\"\n").starts_with("berth.conf:2:1: unknown key store.pth"));
     CHECK(refusal("[store]\npath = 5\n").starts_with("berth.conf:2:"));
     CHECK(refusal("[store]\npull = \"sometimes\"\n").find("newer, missing") != std::string::npos);
@@ -78,7 +78,7 @@ TEST_CASE("site file: mistakes name file, line and key", "[plan]") {
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
 }
 
-TEST_CASE("site file: all mistakes are told at once, in the order of their lines", "[plan]") {
+TEST_CASE("site file: all mistakes are told at once, in the order of their lines", "[config]") {
     auto places = [](const std::string& text) {
         std::string out;
         for (const std::string& mistake : site_mistakes(text, "f")) out += mistake.substr(0, mistake.find(": ")) + " ";
@@ -105,7 +105,7 @@ TEST_CASE("site file: all mistakes are told at once, in the order of their lines
 }
 
 // toml++ 3.3 ends the program at these, or does worse.
-TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[plan]") {
+TEST_CASE("site file: what the library cannot bear is a mistake like any other", "[config]") {
     CHECK(refusal("[store]\n[=]\n").starts_with("berth.conf:2: this is no TOML"));
     for (const char* broken : {"[=", " [ #x", "[[=", "[.a]", "a=[}", "a={]"})
         CHECK(refusal(broken).starts_with("berth.conf:1:"));
@@ -119,7 +119,7 @@ TEST_CASE("site file: what the library cannot bear is a mistake like any other",
               .store.path == "[=\"\xC3\xA9");
 }
 
-TEST_CASE("site file: variables override keys", "[plan]") {
+TEST_CASE("site file: variables override keys", "[config]") {
     Site site;
     apply_environment(site,
                       {"BERTH_STORE_PATH=/s", "BERTH_DEFAULTS_WRITABLE=no", "BERTH_MOUNT_THREADS=3",
@@ -137,7 +137,7 @@ TEST_CASE("site file: variables override keys", "[plan]") {
         CHECK_THROWS_AS(apply_environment(site, {bad}), Error);
 }
 
-TEST_CASE("site file: networks and ports at which nodes share are checked", "[plan]") {
+TEST_CASE("site file: networks and ports at which nodes share are checked", "[config]") {
     Site site = parse_site("[share]\nenabled = true\nnetworks = \"10.0.0.0/8, fd00::/8\"\nports = \"4000-4100\"\n"
                            "rate = \"500M\"\n", "berth.conf");
     CHECK(site.share.enabled);
@@ -151,7 +151,7 @@ TEST_CASE("site file: networks and ports at which nodes share are checked", "[pl
     CHECK_FALSE(Site().share.enabled);
 }
 
-TEST_CASE("site file: sizes", "[plan]") {
+TEST_CASE("site file: sizes", "[config]") {
     CHECK(parse_size("512", "x") == 512);
     CHECK(parse_size("3K", "x") == 3072);
     CHECK(parse_size("4G", "x") == 4ULL << 30);
@@ -159,7 +159,7 @@ TEST_CASE("site file: sizes", "[plan]") {
         CHECK_THROWS_AS(parse_size(bad, "x"), Error);
 }
 
-TEST_CASE("site file: the store's path", "[plan]") {
+TEST_CASE("site file: the store's path", "[config]") {
     Site site;
     Caller caller;
     caller.uid = 7;
@@ -170,7 +170,7 @@ TEST_CASE("site file: the store's path", "[plan]") {
     CHECK(path_for(site.store.path, caller) == "/h/al/.cache/al-7%");
 }
 
-TEST_CASE("site file: a path of a container has the job, step and node, and none outside of a job", "[plan]") {
+TEST_CASE("site file: a path of a container has the job, step and node, and none outside of a job", "[config]") {
     Caller caller;
     caller.uid = 7;
     caller.user = "al";
@@ -184,7 +184,7 @@ TEST_CASE("site file: a path of a container has the job, step and node, and none
     CHECK(path_for("/s/%j", caller) == "/s/%j");
 }
 
-TEST_CASE("site file: [site] has lists, which plugstack.conf may set and a user may not", "[plan]") {
+TEST_CASE("site file: [site] has lists, which plugstack.conf may set and a user may not", "[config]") {
     Site site = parse_site(
         "[site]\nmounts = [\"/lustre:/lustre:ro\", \"/s/%j:/scratch\"]\nenvironment = [\"A=1,2\", \"B=x y\"]\n"
         "environment_defaults = [\"NVIDIA_VISIBLE_DEVICES=all\"]\nenroot_config = \"/etc/enroot\"\n",
@@ -207,7 +207,7 @@ TEST_CASE("site file: [site] has lists, which plugstack.conf may set and a user 
     CHECK(refusal("[site]\nenroot_config = \"enroot\"\n").find("an absolute path") != std::string::npos);
 }
 
-TEST_CASE("site file: [mpi] lists files of the node, and a job says whether they are used", "[plan][mpi]") {
+TEST_CASE("site file: [mpi] lists files of the node, and a job says whether they are used", "[config][mpi]") {
     auto mistake = [](const std::string& text) {
         try {
             parse_site(text, "f");
@@ -230,7 +230,7 @@ TEST_CASE("site file: [mpi] lists files of the node, and a job says whether they
     CHECK_THAT(mistake("[mpi]\ncheck = \"minor\""), Catch::Contains("mpi.check must be interface or major"));
 }
 
-TEST_CASE("site file: mount.upper is memory or a folder; what decides over rights is the site's to say", "[plan]") {
+TEST_CASE("site file: mount.upper is memory or a folder; what decides over rights is the site's to say", "[config]") {
     CHECK(parse_site("", "x").mount.upper == "memory");
     CHECK(parse_site("[mount]\nupper = \"/raid/%u/%j\"\n", "x").mount.upper == "/raid/%u/%j");
     for (const char* bad : {"raid", "", "disk"})
@@ -245,7 +245,7 @@ TEST_CASE("site file: mount.upper is memory or a folder; what decides over right
     CHECK_FALSE(refusal("[registry]\nauth_pth = \"x\"\n").empty());
 }
 
-TEST_CASE("site file: stores that the site offers are absolute paths, which users cannot change", "[plan][shared]") {
+TEST_CASE("site file: stores that the site offers are absolute paths, which users cannot change", "[config][shared]") {
     Site site = parse_site("[store]\nshared = [\"/srv/a\", \"/srv/b\"]\nshared_owner = \"993\"\n", "x");
     CHECK(site.store.shared == std::vector<std::string>{"/srv/a", "/srv/b"});
     CHECK(site.store.shared_owner == "993");
@@ -259,7 +259,7 @@ TEST_CASE("site file: stores that the site offers are absolute paths, which user
     CHECK(refusal("[store]\nshared = [5]\n").find("a list of folders") != std::string::npos);
 }
 
-TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[plan]") {
+TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "[config]") {
     // The file as shipped changes nothing, and with the comments taken off its keys it parses to the defaults as well.
     std::string shipped = sys::read_file("conf/berth.conf"), uncommented;
     CHECK_NOTHROW(parse_site(shipped, "conf/berth.conf"));
@@ -278,7 +278,7 @@ TEST_CASE("site file: conf/berth.conf holds every key as a commented default", "
     for (const char* key : {"plain_http =", "ca =", "mirror ="}) CHECK(shipped.find(key) != std::string::npos);
 }
 
-TEST_CASE("site file: every value can be shown with where it comes from", "[plan]") {
+TEST_CASE("site file: every value can be shown with where it comes from", "[config]") {
     Site site = parse_site(
         "[store]\npull = \"missing\"\n[limits]\ntmpfs_size = \"2048K\"\n[registry.\"r:5\"]\nmirror = [\"a\", \"b\"]\n",
         "/etc/berth/berth.conf");
@@ -297,9 +297,18 @@ TEST_CASE("site file: every value can be shown with where it comes from", "[plan
     CHECK(shown["registry.\"r:5\".plain_http"] == "false default");
 }
 
-TEST_CASE("site file: a mistake is shown with its line and a caret", "[plan]") {
+TEST_CASE("site file: a mistake is shown with its line and a caret", "[config]") {
     std::string text = "[store]\npull = \"often\"\n[a\n";
     CHECK(shown_mistake("f:2:8: wrong", text, "f") == "f:2:8: wrong\n  pull = \"often\"\n         ^");
     CHECK(shown_mistake("f:3: no TOML", text, "f") == "f:3: no TOML\n  [a\n  ^");
     for (const char* other : {"g:1:1: x", "f: x", "f:99:1: x", "f:"}) CHECK(shown_mistake(other, text, "f") == other);
+}
+
+TEST_CASE("site file: a key that was withdrawn says what to do", "[config]") {
+    std::string said = refusal("[share]\nenabled = true\nrendezvous = \"%h/.meet\"\n");
+    CHECK(said.starts_with("berth.conf:3:1: share.rendezvous was withdrawn"));
+    CHECK(said.find("delete the line") != std::string::npos);
+    // It has no meaning any more, and so says a variable of that name nothing.
+    Site site = parse_site("[share]\nenabled = true\n", "berth.conf");
+    CHECK_NOTHROW(apply_environment(site, {"BERTH_SHARE_RENDEZVOUS=/tmp/x"}));
 }

@@ -27,3 +27,22 @@ TEST_CASE("doctor: each setting that matters is a line of its own", "[doctor]") 
         if (finding.subject == "Slurm's settings") lines.push_back(finding.text);
     CHECK(lines == facts.slurm.settings);
 }
+
+TEST_CASE("doctor: what Slurm's newer releases can do to containers is told", "[doctor]") {
+    Lines lines = settings_that_matter(
+        "PrologFlags=Contain,RunInJob\nLaunchParameters=test_exec\nNamespaceType=namespace/linux\n");
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[0].starts_with("PrologFlags=runinjob: a job's containers are ended by its extern step"));
+    CHECK(lines[1].starts_with("LaunchParameters=test_exec: srun looks for each program on the submit host"));
+    CHECK(lines[2].starts_with("NamespaceType=namespace/linux: "));
+}
+
+TEST_CASE("doctor: namespaces of namespace.yaml that stand in containers' way are told", "[doctor]") {
+    CHECK(namespaces_that_matter("defaults:\n  base_path: /x\n  clone_ns_flags: [CLONE_NEWNS] # CLONE_NEWPID\n")
+              .empty());
+    Lines lines = namespaces_that_matter(
+        "defaults:\n  clone_ns_flags:\n    - CLONE_NEWUSER\n    - CLONE_NEWPID\nnode_confs:\n  - options:\n");
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0].starts_with("namespace.yaml has CLONE_NEWPID: a named container ends with the job that started it"));
+    CHECK(lines[1].starts_with("namespace.yaml has CLONE_NEWUSER: no step can enter a container"));
+}

@@ -10,6 +10,7 @@
 
 #include "hooks/nvidia/nvidia.hh"
 #include "hooks/rdma/rdma.hh"
+#include "runtime/doctor/plugstack.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -247,6 +248,13 @@ TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, a
     std::ofstream(folder / "slurm.conf") << "ClusterName=c\nplugstackconfig=other.conf # here\n";
     CHECK(gather_slurm_facts().plugstack == facts.plugstack);
     ::unsetenv("SLURM_CONF");
+    // As glob(3) has it: a * stands for no dot at the start, and for no slash.
+    std::string plugstack = folder / "other.conf";
+    CHECK(would_be_included(plugstack, folder / "plugstack.conf.d/berth.conf.disabled"));
+    CHECK(would_be_included(plugstack, folder / "plugstack.conf"));
+    CHECK_FALSE(would_be_included(plugstack, folder / "plugstack.conf.d/.berth.conf.disabled"));
+    CHECK_FALSE(would_be_included(plugstack, folder / "plugstack.conf.d/x/berth.conf"));
+    CHECK_FALSE(would_be_included(plugstack, folder / "plugstack.conf.d.berth-disabled"));
     std::filesystem::remove_all(folder);
     CHECK(facts.plugin == plugin);
     REQUIRE(facts.built_for);

@@ -38,6 +38,10 @@ TEST_CASE("enroot: a file without -o is called NAME+TAG", "[enroot]") {
     CHECK_THROWS_WITH(image_of("/x.sqsh"), Contains("docker://"));
     CHECK(container_of_file("/a/b/cuda+10.0.sqsh") == "cuda+10.0");
     CHECK(container_of_file("x.squashfs") == "x.squashfs");
+    CHECK(base_name_of_file("/a/b/root.tar.gz") == "root");
+    CHECK(base_name_of_file("./x.sif") == "x");
+    CHECK(base_name_of_file("x") == "x");
+    CHECK(base_name_of_file("a/.gz") == ".gz");
 }
 
 TEST_CASE("enroot: names that begin with pyxis_ are containers of steps", "[enroot]") {
@@ -88,11 +92,13 @@ TEST_CASE("enroot: variables, and those that are passed over", "[enroot]") {
     CHECK(!some.force);
     CHECK(some.data_path == "/raid/x");
     CHECK_THROWS_WITH(settings_of({"ENROOT_REMAP_ROOT=perhaps"}), Contains("ENROOT_REMAP_ROOT=perhaps"));
-    CHECK(passed_over_note({"ENROOT_CONFIG_PATH=/x", "ENROOT_REMAP_ROOT=no", "ENROOT_CACHE_PATH="}).empty());
+    CHECK(passed_over_note({"ENROOT_CONFIG_PATH=/x", "ENROOT_PASSWORD=x", "ENROOT_REMAP_ROOT=no", "ENROOT_CACHE_PATH="})
+              .empty());
     CHECK_THAT(passed_over_note({"ENROOT_ZSTD_OPTIONS=-1", "ENROOT_CACHE_PATH=/x", "PATH=/bin"}),
                Contains("ENROOT_CACHE_PATH, ENROOT_ZSTD_OPTIONS"));
-    CHECK(passed_over_in_step_note({"ENROOT_REMAP_ROOT=yes", "ENROOT_CONFIG_PATH=/x"}).empty());
-    CHECK_THAT(passed_over_in_step_note({"ENROOT_DATA_PATH=/x"}), Contains("ENROOT_DATA_PATH"));
+    CHECK(passed_over_in_step_note({"ENROOT_REMAP_ROOT=yes", "ENROOT_PASSWORD=x", "ENROOT_CONFIG_PATH=/x"}).empty());
+    CHECK_THAT(passed_over_in_step_note({"ENROOT_DATA_PATH=/x"}),
+               Contains("ENROOT_DATA_PATH") && Contains("--container-name=NAME-%j"));
 }
 
 TEST_CASE("enroot: start is read-only and the user's own, unless it is asked otherwise", "[enroot]") {

@@ -42,7 +42,7 @@ std::string of_topology(const FakeHost& host, const FakeImage& image, const std:
 }  // namespace
 
 TEST_CASE("policy: CUDA_MPS_PIPE_DIRECTORY must lie where users may mount from, and the usual pipe must be no symlink",
-          "[hooks][plan]") {
+          "[hooks][policy]") {
     FakeHost host;
     eight(host, false);
     FakeImage image;
@@ -62,7 +62,7 @@ TEST_CASE("policy: CUDA_MPS_PIPE_DIRECTORY must lie where users may mount from, 
     CHECK_THAT(of_mps(host, image, {}), Catch::Contains(cat("it leads to ", host.path(), "/secret, and ")));
 }
 
-TEST_CASE("policy: NCCL_TOPO_FILE must lie where users may mount from", "[hooks][plan]") {
+TEST_CASE("policy: NCCL_TOPO_FILE must lie where users may mount from", "[hooks][policy]") {
     FakeHost host;
     four_adapters(host);
     FakeImage image;
@@ -75,7 +75,7 @@ TEST_CASE("policy: NCCL_TOPO_FILE must lie where users may mount from", "[hooks]
     CHECK_THAT(of_topology(host, image, "/shared/way.xml"), Catch::Contains("it leads to "));
 }
 
-TEST_CASE("policy: a program of the site mounts what it likes, by whatever name the job has", "[hooks][plan]") {
+TEST_CASE("policy: a program of the site mounts what it likes, by whatever name the job has", "[hooks][policy]") {
     FakeHost host;
     host.directory("/secret");
     FakeImage image;
@@ -87,7 +87,7 @@ TEST_CASE("policy: a program of the site mounts what it likes, by whatever name 
 }
 
 TEST_CASE("makers: every key that is locked by default and names a place is known to the maker that looks there",
-          "[hooks][plan]") {
+          "[hooks][policy]") {
     std::set<std::string> known;
     for (const DeviceMaker* maker : device_makers()) known.insert(maker->keys.begin(), maker->keys.end());
     CHECK(joined(known) ==

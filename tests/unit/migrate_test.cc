@@ -89,6 +89,9 @@ TEST_CASE("migrate: lines of plugstack.conf and of .credentials", "[migrate]") {
     CHECK(stack.plugins == std::vector<Plugstack::Plugin>{{2, "/x/spank_pyxis.so", {"a=b", "c"}}});
     CHECK(parse_credentials("machine a login u password p\nmachine b login $oauthtoken password $(cmd x)\nlogin c\n") ==
           std::vector<Login>{{1, "a", false}, {2, "b", true}});
+    CHECK(parse_credentials("machine a login u password $A_1\nmachine b login u password ${B}\n"
+                            "machine c login u password ${C:-x}\nmachine d login u password $D x\n") ==
+          std::vector<Login>{{1, "a", false}, {2, "b", false}, {3, "c", true}, {4, "d", true}});
 }
 
 TEST_CASE("migrate: values of enroot.conf without a shell", "[migrate]") {

@@ -12,6 +12,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/auth/credentials_search.hh"
 #include "runtime/oci/auth/credentials_store.hh"
+#include "runtime/oci/auth/login_history.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "tests/catch.hh"
@@ -34,7 +35,7 @@ std::string config_of(const std::string& entries) { return cat(R"({"auths":{)", 
 struct Home {
     berth::fixtures::TempFolder folder;
     CredentialPlaces places{folder / "auth", folder / "podman", folder / "docker", folder / "enroot",
-                            cat("relative:", folder / "bin")};
+                            cat("relative:", folder / "bin"), false, folder / "config"};
 
     Home() {
         for (const char* name : {"docker", "enroot", "bin"}) berth::sys::make_directories(folder / name, 0700);
@@ -48,7 +49,14 @@ struct Home {
     }
     CredentialSearch find(const std::string& host = "reg.io", const std::string& repository = "a/b",
                           const std::string& user = "") const {
-        return find_credentials(places, host, repository, user);
+        return find_credentials(places, {.host = host, .repository = repository, .user = user});
+    }
+    /// That of a search that finds nothing.
+    std::string warning(const std::string& host = "reg.io") const {
+        CredentialSearch search = find(host);
+        CHECK(search.found.empty());
+        REQUIRE(search.warnings.size() == 1);
+        return search.warnings[0];
     }
 };
 
@@ -112,12 +120,19 @@ TEST_CASE("the longest path and the named user win", "[image][credentials]") {
 }
 
 TEST_CASE("a broken login file is named and not quoted", "[image][credentials]") {
-    for (const char* text :
-         {"s3cret", R"({"auths":{"a":{"auth":"s3cret!"}}})", R"({"auths":{"a":"s3cret"}})", R"({"auths":["s3cret"]})",
-          R"({"auths":{"a":{"auth":"czNjcmV0"}}})", R"({"auths":{"s3cret":{},"s3cret":{}}})",
-          R"({"credHelpers":{"a":5}})", R"({"auths":{"a":{"password":"s3cret" )"}) {
+    for (const char* text : {"s3cret", R"({"auths":["s3cret"]})", R"({"auths":{"s3cret":{},"s3cret":{}}})",
+                             R"({"auths":{"a":{"password":"s3cret" )", R"({"credHelpers":["s3cret"]})"}) {
         std::string line = error_of([&] { parse_login_file(text, "/h/config.json"); });
         CHECK_THAT(line, Contains("/h/config.json") && !Contains("s3cret") && !Contains("czNj"));
+    }
+    // What is wrong with one host's entry is for that host alone.
+    for (const char* text :
+         {R"("a":{"auth":"s3cret!"})", R"("a":"s3cret")", R"("a":{"auth":"czNjcmV0"})", R"("a":5)"}) {
+        LoginFile file = parse_login_file(
+            cat(R"({"auths":{)", text, R"(,"b":{"auth":"dTpw"}},"credHelpers":{"c":5,"d":""}})"), "f");
+        CHECK(file.unusable == std::vector<std::string>{"a", "c"});
+        CHECK(choose_login(file.logins, "b", "x", ""));
+        CHECK(file.helpers.at("d").empty());
     }
     CHECK_THAT(error_of([] { parse_helper_answer("s3cret", "docker-credential-x"); }),
                Contains("docker-credential-x") && !Contains("s3cret"));
@@ -156,13 +171,17 @@ TEST_CASE("places are looked at in order, the first login wins", "[image][creden
     Home home;
     CredentialSearch none = home.find();
     CHECK(none.found.empty());
-    CHECK(none.looked.size() == 4);
-    CHECK_THAT(none.explanation("reg.io"), Contains("sent no login") && Contains("docker/config.json (no such file)") &&
-                                               Contains("berth login reg.io"));
+    CHECK(none.looked.size() == 5);
+    CHECK(none.warnings.empty());
+    CHECK_THAT(login_explanation("reg.io", {}, none), Contains("sent no login") &&
+                                                          Contains("docker/config.json (no such file)") &&
+                                                          Contains("berth login reg.io"));
     home.write("enroot/.credentials", "machine reg.io login en password pw-enroot");
     CHECK(home.find().found.user == "en");
     home.write("docker/config.json", config_of(auth_entry("reg.io", "do", "pw-docker")));
     CHECK(home.find().found.user == "do");
+    home.write("config", config_of(auth_entry("reg.io", "co", "pw-config")));
+    CHECK(home.find().found.user == "co");
     home.write("podman", config_of(auth_entry("reg.io", "po", "pw-podman")));
     CHECK(home.find().found.user == "po");
     home.write("auth", config_of(auth_entry("other.io", "ot", "pw-other")));
@@ -170,37 +189,128 @@ TEST_CASE("places are looked at in order, the first login wins", "[image][creden
     home.write("auth", config_of(auth_entry("reg.io", "au", "pw-auth")));
     CredentialSearch first = home.find();
     CHECK(first.found.user == "au");
-    CHECK_THAT(first.explanation("reg.io"), Contains("login of au from") && !Contains("pw-"));
+    CHECK_THAT(login_explanation("reg.io", {first.found}, first), Contains("login of au from") && !Contains("pw-"));
     CHECK(home.find("reg.io", "a/b", "en").found.password == "pw-enroot");
-    CHECK_THAT(home.find("reg.io", "a/b", "nobody").explanation("reg.io"),
+    CHECK_THAT(login_explanation("reg.io", {}, home.find("reg.io", "a/b", "nobody")),
                Contains("nothing for nobody@reg.io") && !Contains("pw-"));
 }
 
-TEST_CASE("a variable or a command in .credentials counts where the site says so, and is an error else",
+TEST_CASE("a command in .credentials counts where the site says so, and is passed over else",
           "[image][credentials]") {
     Home home;
     home.write("bin/tool", "#!/bin/sh\necho \"pw-of-$1 \"\n", 0700);
     std::string tool = home.folder / "bin/tool";
     home.write("enroot/.credentials", cat("machine reg.io login en password $(", tool, " x)\n",
-                                          "machine var.io login v password $BERTH_TEST_TOKEN\n",
-                                          "machine no.io login n password $BERTH_TEST_NONE\n",
+                                          "machine more.io login v password $BERTH_TEST_TOKEN-x\n",
+                                          "machine no.io login n password $(true)\n",
                                           "machine plain.io login p password pw-plain\n"));
-    CHECK_THAT(error_of([&] { home.find(); }), Contains("registry.auth_commands") && Contains("reg.io") &&
-                                                   Contains(".credentials") && !Contains("tool"));
+    CHECK(home.find().found.empty());
+    CHECK_THAT(home.warning(), Contains("registry.auth_commands") && Contains("reg.io") && Contains(".credentials") &&
+                                   !Contains("tool"));
     // Of other lines nobody asks.
     CHECK(home.find("plain.io").found.password == "pw-plain");
+    CHECK(home.find("plain.io").warnings.empty());
     home.places.commands = true;
     CHECK(home.find().found.password == "pw-of-x");
     CHECK(home.find().found.user == "en");
     ::setenv("BERTH_TEST_TOKEN", "pw-var", 1);
-    CHECK(home.find("var.io").found.password == "pw-var");
+    CHECK(home.find("more.io").found.password == "pw-var-x");
     ::unsetenv("BERTH_TEST_TOKEN");
-    CHECK_THAT(error_of([&] { home.find("no.io"); }), Contains("gives nothing") && Contains("no.io"));
+    CHECK_THAT(home.warning("no.io"), Contains("gives nothing") && Contains("no.io"));
     // What it writes and what the file says may be secrets.
     home.write("enroot/.credentials", "machine bad.io login b password `echo s3cret; kill -9 $$`\n");
-    CHECK_THAT(error_of([&] { home.find("bad.io"); }), Contains("bad.io") && !Contains("s3cret"));
+    CHECK_THAT(home.warning("bad.io"), Contains("bad.io") && !Contains("s3cret"));
     home.write("enroot/.credentials", cat("machine reg.io login en password $(", tool, " x)\n"), 0620);
-    CHECK_THAT(error_of([&] { home.find(); }), Contains("others can write"));
+    CHECK_THAT(home.warning(), Contains("others can write"));
+}
+
+TEST_CASE("a password in .credentials that is a variable is the user's, without a shell", "[image][credentials]") {
+    Home home;
+    std::vector<std::string> asked;
+    std::string value = "$(touch /tmp/x) `y` p:w";
+    home.places.variable = [&](const std::string& name) -> std::optional<std::string> {
+        asked.push_back(name);
+        return name == "ENROOT_PASSWORD" || name == "T_1" ? std::optional(value) : std::nullopt;
+    };
+    home.write("enroot/.credentials",
+               "machine a.io login u password $ENROOT_PASSWORD\nmachine b.io login u password ${T_1}\n"
+               "machine c.io login u password $NOT_SET\nmachine d.io login u password ${T_1:-x}\n"
+               "machine e.io login u password $T_1 x\nmachine f.io login u password $1\n");
+    for (const char* host : {"a.io", "b.io"}) {
+        CHECK(home.find(host).found.password == value);
+        CHECK(home.find(host).warnings.empty());
+    }
+    CHECK_THAT(home.warning("c.io"), Contains("is not set here") && !Contains("NOT_SET"));
+    // Words for a shell are not variables, and stay the site's to allow.
+    asked.clear();
+    for (const char* host : {"d.io", "e.io", "f.io"}) CHECK_THAT(home.warning(host), Contains("auth_commands"));
+    CHECK(asked.empty());
+    value = "two\nlines";
+    CHECK_THAT(home.warning("a.io"), Contains("more than a line") && !Contains("two"));
+    value = "pw";
+    home.write("enroot/.credentials", "machine a.io login u password $ENROOT_PASSWORD\n", 0620);
+    CHECK_THAT(home.warning("a.io"), Contains("others can write"));
+}
+
+TEST_CASE("Enroot's entry of a host counts for a port of it, in that file alone", "[image][credentials]") {
+    Home home;
+    auto find = [&](const std::string& host, bool direct, std::vector<std::string> refused = {}) {
+        return find_credentials(home.places, {.host = host, .direct = direct, .refused = std::move(refused)});
+    };
+    home.write("enroot/.credentials",
+               "machine reg.io login whole password p\nmachine reg.io:5000 login port password p\n");
+    CHECK(find("reg.io:5000", true).found.user == "port");
+    CHECK_FALSE(find("reg.io:5000", true).found.direct_only);
+    CHECK(find("reg.io:5001", true).found.user == "whole");
+    CHECK(find("reg.io:5001", true).found.direct_only);
+    CHECK_FALSE(find("reg.io", true).found.direct_only);
+    CHECK(find("reg.io:5001", true, {home.folder / "enroot/.credentials"}).found.empty());
+    CredentialSearch other = find("reg.io:5001", false);
+    CHECK(other.found.empty());
+    CHECK(other.warnings.empty());
+    CHECK_THAT(login_explanation("reg.io:5001", {}, other), Contains("by TLS and Basic alone"));
+    CHECK(find("sub.reg.io:5001", true).found.empty());
+    home.write("enroot/.credentials", "");
+    home.write("docker/config.json", config_of(auth_entry("reg.io", "do", "p")));
+    CHECK(find("reg.io:5001", true).found.empty());
+    CHECK((host_without_port("[::1]:5000") == "[::1]" && host_without_port("[::1]").empty() &&
+           host_without_port("reg.io").empty()));
+}
+
+TEST_CASE("Enroot's entry without a port is for the registry that a person has named alone", "[pull]") {
+    Home home;
+    home.write("enroot/.credentials",
+               "machine reg.io login u password p\nmachine mirror.io login m password p\n"
+               "machine mirror.io:81 login exact password p\n");
+    berth::plan::Site site;
+    site.registries["reg.io:5000"].mirrors = {"mirror.io:80"};
+    berth::pull::Logins logins({"ENROOT_CONFIG_PATH=" + home.folder / "enroot"}, site);
+    auto reference = berth::plan::parse_reference("reg.io:5000/a:1");
+    RegistryOptions options = berth::pull::options_for(reference, "", site, logins);
+    CHECK(options.credentials({.host = "reg.io:5000", .direct = true}).found.user == "u");
+    CHECK(options.credentials({.host = "reg.io:5000"}).found.empty());
+    CHECK(options.credentials({.host = "mirror.io:80", .direct = true}).found.empty());
+    CHECK(options.credentials({.host = "mirror.io:81", .direct = true}).found.user == "exact");
+    RegistryOptions published = berth::pull::artifact_rules(site, logins).registry(reference);
+    CHECK(published.credentials({.host = "reg.io:5000", .direct = true}).found.empty());
+    CHECK(published.history == options.history);
+}
+
+TEST_CASE("words of logins that were refused go there and back", "[image][credentials]") {
+    RefusedLogin refused{"reg.io:5000", "/home/a b/.docker/config=1.json\n"};
+    std::string word = word_of(refused);
+    CHECK(word == "reg.io%3A5000=%2Fhome%2Fa%20b%2F.docker%2Fconfig%3D1.json%0A");
+    CHECK(parse_refused_login(word) == refused);
+    for (const char* bad : {"", "a", "=", "a=", "=b", "a=%", "a=%2", "a=%2f", "a=%41", "a=b=c", "a=\x01", "a= b"})
+        CHECK_FALSE(parse_refused_login(bad));
+    LoginHistory history;
+    history.add(refused);
+    history.add(refused);
+    CHECK(history.refused_by("reg.io:5000") == std::vector<std::string>{refused.source});
+    CHECK(history.refused_by("reg.io").empty());
+    CHECK((history.may_warn("a") && !history.may_warn("a") && history.may_warn("b")));
+    history.silence();
+    CHECK_FALSE(history.may_warn("c"));
 }
 
 TEST_CASE("a command in .credentials has nothing of the job's open", "[image][credentials]") {
@@ -213,13 +323,13 @@ TEST_CASE("a command in .credentials has nothing of the job's open", "[image][cr
     CHECK(home.find().found.password == "0-");
 }
 
-TEST_CASE("a login file that others can read is warned of, one that is no file refused", "[image][credentials]") {
+TEST_CASE("a login file that others can read is warned of, one that is no file passed over", "[image][credentials]") {
     Home home;
     home.write("auth", config_of(auth_entry("reg.io", "u", "p")), 0644);
     REQUIRE(home.find().warnings.size() == 1);
     CHECK_THAT(home.find().warnings[0], Contains("chmod 600"));
     home.places.auth_file = home.folder / "docker";
-    CHECK_THAT(error_of([&] { home.find(); }), Contains("no regular file"));
+    CHECK_THAT(home.warning(), Contains("no regular file"));
 }
 
 TEST_CASE("credential programs are asked by standard input", "[image][credentials]") {
@@ -239,9 +349,12 @@ TEST_CASE("credential programs are asked by standard input", "[image][credential
     CHECK(got.found.source == "docker-credential-good");
     CHECK(berth::sys::read_file(home.folder / "arguments") == "get\n");
     CHECK(home.find("inline.io").found.user == "u");
-    CHECK_THAT(home.find("none.io").explanation("none.io"), Contains("docker-credential-none (code 1"));
-    CHECK_THAT(error_of([&] { home.find("bad.io"); }), Contains("no name of a credential helper"));
-    CHECK_THAT(error_of([&] { home.find("gone.io"); }), Contains("docker-credential-gone is not in PATH"));
+    CHECK(home.find("none.io").warnings.empty());
+    CHECK_THAT(login_explanation("none.io", {}, home.find("none.io")), Contains("docker-credential-none (code 1"));
+    CHECK_THAT(home.warning("bad.io"), Contains("no name of a credential helper"));
+    CHECK_THAT(home.warning("gone.io"), Contains("docker-credential-gone of ") && Contains("no such program in PATH"));
+    CHECK_THAT(error_of([&] { run_credential_helper("gone", home.places.path, "get", "x"); }),
+               Contains("docker-credential-gone is not in PATH"));
 }
 
 TEST_CASE("a login is stored as docker does and removed again", "[image][credentials]") {
@@ -292,7 +405,9 @@ TEST_CASE("the environment says where logins lie, the site file how registries a
            places.docker_folder == "/h/.docker" && places.enroot_folder == "/h/.config/enroot"));
     places = berth::pull::credential_places({"HOME=/h", "DOCKER_CONFIG=/d", "XDG_CONFIG_HOME=/c"}, {});
     CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() &&
-           places.path == "/usr/local/bin:/usr/bin:/bin"));
+           places.path == "/usr/local/bin:/usr/bin:/bin" && places.config_file == "/c/containers/auth.json"));
+    CHECK(berth::pull::credential_places({"HOME=/h"}, {}).config_file == "/h/.config/containers/auth.json");
+    CHECK(berth::pull::credential_places({"A=1"}, {}).variable("A") == "1");
     CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}, {}).enroot_folder == "/e");
     CHECK(berth::pull::credential_places({}, {}).docker_folder.empty());
     // The site's folder, in the forms that Enroot's configuration has; the job's own counts more.

@@ -5,6 +5,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
+#include "runtime/oci/registry/error.hh"
 #include "runtime/oci/registry/registry.hh"
 #include "runtime/oci/sha256.hh"
 #include "tests/catch.hh"
@@ -28,7 +29,7 @@ RegistryOptions with_login(const Credentials& login) {
     out.limits.connect_seconds = 2;
     out.retry.retries = 1;
     out.retry.first = std::chrono::milliseconds(10);
-    out.credentials = [login](const std::string&) {
+    out.credentials = [login](const LoginQuery&) {
         return CredentialSearch{login, {"/h/auth.json (nothing for it)"}, {}};
     };
     return out;
@@ -109,6 +110,40 @@ TEST_CASE("no access tells which login was sent, or where none was found", "[ima
                    Contains("berth login 127.0.0.1"));
 }
 
+TEST_CASE("a registry that has no manifest says so by 404 to whom it lets in; of a token server that is something else",
+          "[image][registry]") {
+    Content content;
+    content.add_blob("x");
+    std::string host;
+    bool grants = true;
+    long refuses = 404;
+    Server server([&](const HttpCall& call) -> HttpReply {
+        if (call.target.starts_with("/token"))
+            return grants ? HttpReply{.body = R"({"token":"T"})"} : HttpReply{.status = 404};
+        if (authorization_of(call) == "Bearer T") return {.status = refuses};
+        return {.status = 401, .headers = {cat("WWW-Authenticate: Bearer realm=\"http://", host, "/token\"")}};
+    });
+    host = server.host();
+    CHECK_THROWS_AS(client(server, with_login({})).get_manifest("1"), NoManifest);
+    CHECK_THROWS_AS(client(server, with_login({})).head_manifest("1"), NoManifest);
+    auto is_something_else = [&] {
+        try {
+            client(server, with_login({})).head_manifest("1");
+        } catch (const NoManifest&) {
+            return false;
+        } catch (const berth::Error&) {
+            return true;
+        }
+        return false;
+    };
+    for (long status : {401, 403, 500}) {
+        refuses = status;
+        CHECK(is_something_else());
+    }
+    grants = false;
+    CHECK(is_something_else());
+}
+
 TEST_CASE("an identity token is exchanged by POST, a registry token sent as it is", "[image][registry]") {
     Locked registry("Bearer");
     CHECK(client(registry.server, with_login({"", "", "id/" + secret, "", "f"})).get_manifest(registry.digest).bytes ==
@@ -127,8 +162,8 @@ TEST_CASE("the login is looked up once, and only when it is asked for", "[image]
     Server anonymous([&](const HttpCall& call) { return open.answer(call); });
     int searches = 0;
     RegistryOptions options = with_login({});
-    options.credentials = [&](const std::string& host) {
-        CHECK(host == registry.server.host());
+    options.credentials = [&](const LoginQuery& query) {
+        CHECK(query.host == registry.server.host());
         ++searches;
         return CredentialSearch{user_login(), {}, {}};
     };

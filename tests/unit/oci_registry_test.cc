@@ -57,6 +57,14 @@ Descriptor blob_of(const std::string& bytes) { return {"", sha256_of(bytes), byt
 
 }  // namespace
 
+TEST_CASE("a page for people is no answer of a registry, and its first line is shown", "[image][registry]") {
+    Server said(always({.headers = {"Content-Type: text/html; charset=utf-8"}, .body = "Sign in\x1b[31m\nto go on"}));
+    CHECK_THAT(get_failure(said), Contains("not an answer of a registry: the registry " + said.host()) &&
+                                      Catch::EndsWith("Sign in\\x1b[31m"));
+    Server unsaid(always({.body = "\n<!DOCTYPE html>\n<html>"}));
+    CHECK_THAT(get_failure(unsaid), Contains("not an answer of a registry") && Catch::EndsWith("<!DOCTYPE html>"));
+}
+
 TEST_CASE("an honest registry is read: HEAD, GET, blob", "[image][registry]") {
     Content content;
     std::string digest = content.add_manifest(manifest_type, "{}");

@@ -116,3 +116,14 @@ TEST_CASE("account lines replace those of the same number or name", "[plan]") {
           "bob:x:6:6::/:\n" + edit.line + "\n");
     CHECK(with_account_line("no newline:x:9:9", edit) == "no newline:x:9:9\n" + edit.line + "\n");
 }
+
+TEST_CASE("environment: the account says what nobody else has set, as after srun --export=NONE", "[plan]") {
+    EnvironmentRules rules;
+    rules.account = {"HOME=/home/al", "SHELL=/bin/bash", "USER=al", "LOGNAME=al"};
+    CHECK(environment_changes(rules, {"SLURM_JOB_ID=7"}).size() == 4);
+    CHECK(environment_changes(rules, {"HOME=/h", "SHELL=/bin/sh", "USER=u", "LOGNAME=l"}).empty());
+    CHECK(environment_changes(rules, {"HOME=", "SHELL=/bin/sh", "USER=u", "LOGNAME=l"}) ==
+          Changes{{"HOME", "/home/al"}});
+    rules.image = {"HOME=/image"};
+    CHECK(environment_changes(rules, {"SHELL=/bin/sh", "USER=u", "LOGNAME=l"}) == Changes{{"HOME", "/image"}});
+}

@@ -37,6 +37,8 @@ TEST_CASE("messages: every option reaches the helper", "[messages]") {
 TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[messages]") {
     TaskRequest task{3, {"PATH=/bin", "X="}};
     CHECK(decode_task(encode(task)) == task);
+    task.asks_for_devices = true;
+    CHECK(decode_task(encode(task)) == task);
 
     Ready ready{
         "/work", {{"PATH", "/usr/bin"}, {"LANG", std::nullopt}, {"E", ""}, {"EQ", "a=b"}}, std::string("\0\1\2", 3)};
@@ -53,9 +55,22 @@ TEST_CASE("messages: tasks, answers and failures are the same on both ends", "[m
     CHECK(decode_ready(encode(ready)) == ready);
     ready.own_cgroup = true;
     CHECK(decode_ready(encode(ready)) == ready);
+    ready.found = FoundDevices{};
+    CHECK(decode_ready(encode(ready)) == ready);
+    ready.found = FoundDevices{{"/dev/nvidia0", "/a b\nc"}, {"NVIDIA_VISIBLE_DEVICES=all", "X="}};
+    CHECK(decode_ready(encode(ready)) == ready);
+    for (bool home : {false, true}) {
+        ready.mount_home = home;
+        ready.mounts = {"0 a", ""};
+        CHECK(decode_ready(encode(ready)) == ready);
+    }
 
     Failure failure{"no such image", 127, true};
     CHECK(decode_failure(encode(failure)) == failure);
+
+    CHECK(progress_text(last_message("the container has ended")) == "the container has ended");
+    CHECK(is_last(last_message("x")));
+    CHECK_FALSE(is_last(progress_message("last")));
 
     CHECK(is(join_message(), MessageType::join));
     CHECK(progress_message("pulling").value("text") == "pulling");

@@ -383,7 +383,8 @@ TEST_CASE("plan: the site's variables go before the image's, its defaults behind
     request.env = {"KEPT"};
     Plan plan = make_plan(request, alice(), job_7(), site, full_host(), image);
     const std::string path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    CHECK(variables_at(plan, {"A=job", "KEPT=job", path}) ==
+    CHECK(variables_at(plan, {"A=job", "KEPT=job", path, "HOME=/home/alice", "SHELL=/bin/bash", "USER=alice",
+                              "LOGNAME=alice"}) ==
           std::vector<std::string>{"A=site", "B=image", "C=default", "DIR=/s/7"});
     site.site.environment = {"PATH=/of/site"};
     std::vector<std::string> changes =

@@ -14,7 +14,7 @@ Site site_with(const std::string& policy) { return parse_site("[policy]\n" + pol
 
 std::string image_refusal(const std::string& policy, const std::string& image, const RealPaths& real = {}) {
     try {
-        check_image(site_with(policy), with_absolute_path(parse_reference(image), "/home/al"), real);
+        check_image(site_with(policy), with_absolute_path(parse_reference(image), "/home/al", "/home/al"), real);
     } catch (const Error& error) {
         return error.what();
     }

@@ -1,4 +1,7 @@
 // Pulls of images whose layers are published in the form in which Berth runs them.
+#include <sys/resource.h>
+
+#include <csignal>
 #include <cstdlib>
 #include <random>
 
@@ -6,6 +9,7 @@
 #include "runtime/pull/transfer/verify.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"
+#include "tests/unit/squash_support.hh"
 
 using namespace berth;
 using namespace berth::fixtures;
@@ -123,6 +127,55 @@ TEST_CASE("published: halves that do not belong together are never taken", "[pul
     scene.pull();
     scene.check_image();
     CHECK(scene.conversions() == 2);
+}
+
+TEST_CASE("published: sizes that the site does not let images have, or the disk has no room for, cost no byte",
+          "[pull][published]") {
+    PublishedScene scene;
+    oci::Artifact artifact = scene.artifact();
+    SECTION("the site") {
+        artifact.layers[0].squashfs.size = 300'000'000;
+        scene.limits.image_size = 20'000'000;
+        scene.limits.image_size_rule = "berth.conf:2: limits.image_size";
+        scene.publish(oci::make_artifact(artifact));
+        scene.pull();
+        CHECK_THAT(scene.told(),
+                   Contains("layers are converted here: ") && Contains("berth.conf:2: limits.image_size"));
+        CHECK(scene.conversions() == 2);
+    }
+    SECTION("the disk") {
+        artifact.layers[0].squashfs.size = 1ULL << 50;
+        scene.publish(oci::make_artifact(artifact));
+        scene.pull();
+        CHECK_THAT(scene.told(), Contains("is converted here") && Contains("the disk has room for"));
+        CHECK(scene.conversions() == 1);
+    }
+    scene.check_image();
+    CHECK(scene.server->count("GET /v2/a/b/blobs/" + artifact.layers[0].squashfs.digest.text()) == 0);
+}
+
+TEST_CASE("published: a layer that fills the disk is converted, which may take less", "[pull][published]") {
+    PublishedScene scene;
+    oci::Artifact artifact = scene.artifact();
+    artifact.layers[0].squashfs = scene.blob(oci::published_layer_type, squash::test::noise(20 << 20, 4));
+    scene.publish(oci::make_artifact(artifact));
+    // As on a disk with so much room.
+    auto* before = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit files{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &files) == 0);
+    rlimit small = files;
+    small.rlim_cur = 16 << 20;
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    try {
+        scene.pull();
+    } catch (const Error& problem) {
+        scene.progress.push_back(problem.what());
+    }
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &files) == 0);
+    std::signal(SIGXFSZ, before);
+    CHECK_THAT(scene.told(), Contains("is converted here"));
+    CHECK(scene.conversions() == 1);
+    scene.check_image();
 }
 
 TEST_CASE("published: a registry that sends other bytes than it named", "[pull][published]") {

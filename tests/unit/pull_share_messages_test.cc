@@ -28,7 +28,9 @@ std::vector<FromNode> from_nodes() {
             Failed{3, ""},
             Complaint{key, 2, Fault::wrong, "it sent wrong bytes"},
             Complaint{key, 0, Fault::silent, "it fell silent"},
+            Complaint{key, 1, Fault::gone, ""},
             Progress{1, UINT64_MAX, 2, 3},
+            Progress{1, 2, 3, 4, true, {{5, true}, {0, false}, {UINT32_MAX, true}}},
             Finished{},
             Enter{n2, 3, two, release},
             Proved{0}};

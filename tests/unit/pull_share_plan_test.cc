@@ -114,7 +114,7 @@ void for_plans(unsigned seed, Check check) {
 }  // namespace
 
 TEST_CASE("share plan: every node that lacks a layer reaches a seed in each stripe, within a logarithm of hops",
-          "[share][plan]") {
+          "[share]") {
     for_plans(1, [](const Step& step, const LayerPlan& plan, unsigned layer) {
         std::set<unsigned> lacking;
         for (unsigned node = 0; node < step.nodes.size(); ++node)
@@ -131,7 +131,7 @@ TEST_CASE("share plan: every node that lacks a layer reaches a seed in each stri
     });
 }
 
-TEST_CASE("share plan: no node has more than two children, or three with slow nodes", "[share][plan]") {
+TEST_CASE("share plan: no node has more than two children, or three with slow nodes", "[share]") {
     for_plans(2, [](const Step& step, const LayerPlan& plan, unsigned) {
         bool mixed_speeds = slow_members(step, plan) > 0 && fast_members(step, plan) > 0;
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
@@ -142,7 +142,7 @@ TEST_CASE("share plan: no node has more than two children, or three with slow no
     });
 }
 
-TEST_CASE("share plan: a node has children in one tree, and a slow one in none", "[share][plan]") {
+TEST_CASE("share plan: a node has children in one tree, and a slow one in none", "[share]") {
     for_plans(3, [](const Step& step, const LayerPlan& plan, unsigned) {
         bool all_alike = fast_members(step, plan) == 0;
         if (!all_alike && !fast_suffice(step, plan)) return;
@@ -154,7 +154,7 @@ TEST_CASE("share plan: a node has children in one tree, and a slow one in none",
     });
 }
 
-TEST_CASE("share plan: the children of a node are those whose first source it is", "[share][plan]") {
+TEST_CASE("share plan: the children of a node are those whose first source it is", "[share]") {
     for_plans(11, [](const Step& step, const LayerPlan& plan, unsigned) {
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe) {
             std::map<unsigned, std::set<unsigned>> wanted;
@@ -168,7 +168,7 @@ TEST_CASE("share plan: the children of a node are those whose first source it is
     });
 }
 
-TEST_CASE("share plan: a third child is a slow node", "[share][plan]") {
+TEST_CASE("share plan: a third child is a slow node", "[share]") {
     for_plans(4, [](const Step& step, const LayerPlan& plan, unsigned) {
         if (!fast_suffice(step, plan)) return;
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe) {
@@ -180,7 +180,7 @@ TEST_CASE("share plan: a third child is a slow node", "[share][plan]") {
     });
 }
 
-TEST_CASE("share plan: those who have a layer are its seeds, else it comes from the registry once", "[share][plan]") {
+TEST_CASE("share plan: those who have a layer are its seeds, else it comes from the registry once", "[share]") {
     for_plans(5, [](const Step& step, const LayerPlan& plan, unsigned layer) {
         bool somebody = std::any_of(step.nodes.begin(), step.nodes.end(),
                                     [&](const PlannedNode& node) { return node.has[layer]; });
@@ -194,7 +194,7 @@ TEST_CASE("share plan: those who have a layer are its seeds, else it comes from 
     });
 }
 
-TEST_CASE("share plan: what owners bring is spread as longest first does", "[share][plan]") {
+TEST_CASE("share plan: what owners bring is spread as longest first does", "[share]") {
     std::mt19937 random(6);
     for (int i = 0; i < cases; ++i) {
         Step step = random_step(random);
@@ -218,7 +218,7 @@ TEST_CASE("share plan: what owners bring is spread as longest first does", "[sha
     }
 }
 
-TEST_CASE("share plan: sources are no more than asked for, without repeats, and the last is a seed", "[share][plan]") {
+TEST_CASE("share plan: sources are no more than asked for, without repeats, and the last is a seed", "[share]") {
     for_plans(7, [](const Step& step, const LayerPlan& plan, unsigned layer) {
         unsigned limit = 2 + layer;
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
@@ -236,7 +236,7 @@ TEST_CASE("share plan: sources are no more than asked for, without repeats, and 
     });
 }
 
-TEST_CASE("share plan: a node's sources are those above it in its tree, the nearest first", "[share][plan]") {
+TEST_CASE("share plan: a node's sources are those above it in its tree, the nearest first", "[share]") {
     for (unsigned nodes : {4U, 9U, 64U, 501U}) {
         Step step = cold(nodes, {1000});
         LayerPlan plan = plan_layers(step.nodes, step.sizes).front();
@@ -250,7 +250,7 @@ TEST_CASE("share plan: a node's sources are those above it in its tree, the near
 }
 
 TEST_CASE("share plan: late sources have children, avoid whom they shall, and never wait for the asker",
-          "[share][plan]") {
+          "[share]") {
     for_plans(8, [](const Step& step, const LayerPlan& plan, unsigned) {
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
             for (unsigned node = 0; node <= step.nodes.size(); node += 1 + static_cast<unsigned>(members(plan)) / 8) {
@@ -269,7 +269,7 @@ TEST_CASE("share plan: late sources have children, avoid whom they shall, and ne
     });
 }
 
-TEST_CASE("share plan: late nodes do not all ask the same", "[share][plan]") {
+TEST_CASE("share plan: late nodes do not all ask the same", "[share]") {
     Step step = cold(200, {1000});
     LayerPlan plan = plan_layers(step.nodes, step.sizes).front();
     std::map<unsigned, unsigned> asked;
@@ -278,7 +278,7 @@ TEST_CASE("share plan: late nodes do not all ask the same", "[share][plan]") {
     for (auto [node, count] : asked) REQUIRE(count <= 8);
 }
 
-TEST_CASE("share plan: layers have different nodes near their roots", "[share][plan]") {
+TEST_CASE("share plan: layers have different nodes near their roots", "[share]") {
     Step step = cold(100, std::vector<uint64_t>(10, 1000));
     std::set<unsigned> roots;
     for (const LayerPlan& plan : plan_layers(step.nodes, step.sizes))
@@ -302,7 +302,7 @@ double crossings(const LayerPlan& plan, unsigned first, unsigned last, bool inwa
 
 }  // namespace
 
-TEST_CASE("share plan: few of the trees' steps lead into a rack or out of it", "[share][plan]") {
+TEST_CASE("share plan: few of the trees' steps lead into a rack or out of it", "[share]") {
     constexpr unsigned racks = 25, nodes_in_rack = 40;
     Step step = cold(racks * nodes_in_rack, std::vector<uint64_t>(8, 1000));
     step.nodes[500].is_slow = true;
@@ -318,7 +318,7 @@ TEST_CASE("share plan: few of the trees' steps lead into a rack or out of it", "
     }
 }
 
-TEST_CASE("share plan: several seeds have about as many nodes behind them each", "[share][plan]") {
+TEST_CASE("share plan: several seeds have about as many nodes behind them each", "[share]") {
     Step step = cold(100, {1000});
     for (unsigned node : {3U, 50U, 70U}) step.nodes[node].has[0] = true;
     LayerPlan plan = plan_layers(step.nodes, step.sizes).front();
@@ -331,7 +331,7 @@ TEST_CASE("share plan: several seeds have about as many nodes behind them each",
     for (auto [seed, count] : behind) REQUIRE((count >= 20 && count <= 50));
 }
 
-TEST_CASE("share plan: a step of one node, of two, and of none", "[share][plan]") {
+TEST_CASE("share plan: a step of one node, of two, and of none", "[share]") {
     REQUIRE(plan_layers({}, {1000}).front().seeds.empty());
     Step one = cold(1, {1000});
     REQUIRE(plan_layers(one.nodes, one.sizes).front().seeds == std::vector<unsigned>{0});
@@ -342,7 +342,7 @@ TEST_CASE("share plan: a step of one node, of two, and of none", "[share][plan]"
     REQUIRE(sources_of(plans[1], 0, 1) == std::vector<unsigned>{0});
 }
 
-TEST_CASE("share plan: ten thousand nodes and a hundred layers take less than a second", "[share][plan]") {
+TEST_CASE("share plan: ten thousand nodes and a hundred layers take less than a second", "[share]") {
     Step step = cold(10'000, {});
     for (unsigned layer = 0; layer < 100; ++layer) step.sizes.push_back(1'000'000 * (layer + 1));
     for (PlannedNode& node : step.nodes) node.has.assign(100, false);

@@ -110,6 +110,43 @@ TEST_CASE("share: who does not know the secret, or breaks off, is not heard and 
     next<Fetch>(node);
 }
 
+TEST_CASE("share: a greeting that was heard and is said again makes nobody a node of the step", "[share]") {
+    TrackerProcess server(2);
+    Session honest(Session::End::node, server.secret, "nonce");
+    Fd replay = server.stranger();
+    send_text(replay, honest.greeting() + "\n");
+    char buffer[4096];
+    REQUIRE(::recv(replay.get(), buffer, sizeof buffer, 0) > 1);
+    // More than anybody may say who has not shown the secret. (The receiving end waits no longer than this.)
+    timeval patience{30, 0};
+    ::setsockopt(replay.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    send_text(replay, std::string(8000, 'x'));
+    errno = 0;
+    CHECK(::recv(replay.get(), buffer, sizeof buffer, 0) <= 0);
+    CHECK(errno != EAGAIN);
+    TrackerClient node(server.place("n1", 1));
+    node.send(hello_of(node, 1));
+    next<Fetch>(node);
+}
+
+TEST_CASE("share: two thousand strangers who say nothing keep no node from being heard", "[share]") {
+    rlimit files{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
+    rlimit raised = files;
+    raised.rlim_cur = raised.rlim_max;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &raised) == 0);
+    {
+        TrackerProcess server(2);
+        std::vector<Fd> strangers;
+        for (int i = 0; i < 2000; ++i) strangers.push_back(server.stranger());
+        for (const Fd& stranger : strangers) send_text(stranger, "b");
+        TrackerClient node(server.place("n1", 1));
+        node.send(hello_of(node, 1));
+        next<Fetch>(node);
+    }
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &files) == 0);
+}
+
 TEST_CASE("share: a node of another release is told so", "[share][release]") {
     TrackerProcess server(2);
     Fd other = server.stranger();

@@ -101,3 +101,12 @@ TEST_CASE("environment: ${VAR} as in CSCS' files", "[environment]") {
     for (const char* bad : {"${}", "${1A}", "${A-b}", "${A,B}"})
         CHECK_THROWS_WITH(expanded(bad, lookup), Contains("names no variable"));
 }
+
+TEST_CASE("environment: --container-name= takes the file's out", "[environment]") {
+    Definition file;
+    file.options = {{"container-image", "debian"}, {"container-workdir", "/srv"}};
+    remove_unwanted(file, {{"container-name", "dev"}, {"container-workdir", "/tmp"}});
+    CHECK(file.options.size() == 2);
+    remove_unwanted(file, {{"container-image", ""}});
+    CHECK(file.options == GivenOptions{{"container-workdir", "/srv"}});
+}

@@ -23,7 +23,7 @@ size_t caret(const std::string& message) { return message.substr(message.rfind('
 
 }  // namespace
 
-TEST_CASE("mounts: source, target and flags", "[plan]") {
+TEST_CASE("mounts: source, target and flags", "[request]") {
     auto mounts = parse_mounts("/a:/b:ro+noexec,/c,./d:/e,tmpfs:/scratch,umount:/opt");
     REQUIRE(mounts.size() == 5);
     CHECK(mounts[0].source == "/a");
@@ -39,20 +39,20 @@ TEST_CASE("mounts: source, target and flags", "[plan]") {
     CHECK(mounts[4].kind == MountRequest::Kind::umount);
 }
 
-TEST_CASE("mounts: targets are normalised and an empty one means the source", "[plan]") {
+TEST_CASE("mounts: targets are normalised and an empty one means the source", "[request]") {
     CHECK(parse_mounts("/a:/b//c/../d/.")[0].target == "/b/d");
     CHECK(parse_mounts("/a::ro")[0].target.empty());
     CHECK(parse_mounts("/a::ro")[0].read_only);
     CHECK(parse_mounts("/a:/b:bind")[0].recursive == false);
 }
 
-TEST_CASE("mounts: a relative target starts at the root of the container and stays below it", "[plan]") {
+TEST_CASE("mounts: a relative target starts at the root of the container and stays below it", "[request]") {
     CHECK(parse_mounts("/a:./b/../c")[0].target == "/c");
     for (const char* target : {"../home", "./../x", "./a/../../b"})
         CHECK(refusal(std::string("/a:") + target).find("Invalid cross-device link") != std::string::npos);
 }
 
-TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
+TEST_CASE("mounts: flags of Enroot's fstab lines", "[request]") {
     using plan::CreateTarget, plan::Propagation;
     MountRequest bind = parse_mounts("/a:/b:unbindable+ro+nofail+x-create=file+relatime+defaults")[0];
     CHECK(bind.propagation == Propagation::unbindable);
@@ -79,7 +79,7 @@ TEST_CASE("mounts: flags of Enroot's fstab lines", "[plan]") {
     }
 }
 
-TEST_CASE("hostile row 55: mounts: odd characters in a source are literal", "[plan]") {
+TEST_CASE("hostile row 55: mounts: odd characters in a source are literal", "[request]") {
     CHECK(parse_mounts("/a b:/c")[0].source == "/a b");
     CHECK(parse_mounts("/a\\:b\\,c\\\\d:/e")[0].source == "/a:b,c\\d");
     CHECK(parse_mounts("/a\nb:/c")[0].source == "/a\nb");
@@ -87,7 +87,7 @@ TEST_CASE("hostile row 55: mounts: odd characters in a source are literal", "[pl
     CHECK(parse_mounts("/a\\x:/c")[0].source == "/a\\x");
 }
 
-TEST_CASE("mounts: mistakes have a caret below them", "[plan]") {
+TEST_CASE("mounts: mistakes have a caret below them", "[request]") {
     CHECK(caret(refusal("/a:/b,data:/c")) == 6);
     CHECK(refusal("data:/c").find("./data") != std::string::npos);
     CHECK(caret(refusal("/a:b")) == 3);
@@ -101,7 +101,7 @@ TEST_CASE("mounts: mistakes have a caret below them", "[plan]") {
     CHECK_FALSE(refusal("/a:/" + std::string(5000, 'x')).empty());
 }
 
-TEST_CASE("hostile row 54: mounts: targets that would hide what must be there are refused", "[plan]") {
+TEST_CASE("hostile row 54: mounts: targets that would hide what must be there are refused", "[request]") {
     for (const char* target : {"/", "//", "/x/..", "/proc", "/proc/", "/proc/self", "/sys", "/dev", "/./dev/"}) {
         INFO(target);
         CHECK_FALSE(refusal(std::string("/a:") + target).empty());
@@ -110,4 +110,15 @@ TEST_CASE("hostile row 54: mounts: targets that would hide what must be there ar
         INFO(target);
         CHECK(refusal(std::string("/a:") + target).empty());
     }
+}
+
+TEST_CASE("mounts: what is written as in fstab, or with a blank, is told how to be written", "[plan]") {
+    CHECK(refusal("/a:/x:rw,ro").find("flags are joined by +; write +ro in place of ,ro") != std::string::npos);
+    CHECK(caret(refusal("/a:/x:rw,ro")) == 9);
+    CHECK(refusal("tmpfs:/x:size=1G,mode=700").find("write +mode=700") != std::string::npos);
+    CHECK(refusal("/a:/x, /b:/y").find("take the blank out") != std::string::npos);
+    CHECK(caret(refusal("/a:/x, /b:/y")) == 6);
+    CHECK(refusal("/a: /x").find("take the blank out") != std::string::npos);
+    CHECK(refusal("/a b:/x,/b:/y z").empty());
+    CHECK(refusal("ro").find("write ./ro") != std::string::npos);
 }

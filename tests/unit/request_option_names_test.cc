@@ -4,7 +4,7 @@
 
 using namespace berth::plan;
 
-TEST_CASE("option names: what srun was given is known by name where Slurm drops it", "[plan][release]") {
+TEST_CASE("option names: what srun was given is known by name where Slurm drops it", "[request][release]") {
     GivenOptions options = {{"container-image", "debian"}, {"container-readonly", ""}};
     CHECK(names_of(options) == "container-image container-readonly");
     CHECK(names_of({}) == "");

@@ -1,5 +1,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/request/options.hh"
+#include "runtime/request/environment_options.hh"
+#include "runtime/request/option_names.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
@@ -36,6 +38,28 @@ TEST_CASE("options: mistakes name the option and show where", "[options]") {
     CHECK_THROWS_WITH(check_option("container-env", "A,2B"), Contains("--container-env") && Contains("^"));
     CHECK_THROWS_AS(check_option("container-magic", ""), Error);
     CHECK_NOTHROW(check_option("container-writable", ""));
+}
+
+TEST_CASE("options: an empty image, name or environment means none, and nothing takes its place", "[options]") {
+    CHECK(is_none("container-image", ""));
+    CHECK(!is_none("container-image", "debian"));
+    CHECK(!is_none("container-writable", ""));
+    for (const char* name : {"container-image", "container-environment", "container-name"})
+        CHECK_NOTHROW(check_option(name, ""));
+    for (const char* name : {"container-mounts", "container-workdir", "container-env", "container-save"})
+        CHECK_THROWS_AS(check_option(name, ""), Error);
+    const GivenOptions none = {{"container-image", ""}};
+    CHECK(!asks_for_container(none));
+    CHECK(asks_for_container({{"container-image", ""}, {"container-name", "dev"}}));
+    CHECK(request_of(none).image.empty());
+    GivenOptions given = none;
+    add_option_if_new(given, "container-image", "debian");
+    add_environment_options(given, {"BERTH_CONTAINER_IMAGE=debian", "ENROOT_REMAP_ROOT=yes"});
+    CHECK(given == none);
+    CHECK(names_of(none).empty());
+    // Who wants none needs no word about the rest of a surrounding job.
+    CHECK(ignored_note({{"container-image", ""}, {"container-workdir", "/srv"}}).empty());
+    CHECK_THAT(ignored_note({{"container-workdir", "/srv"}}), Contains("ignoring --container-workdir"));
 }
 
 TEST_CASE("options: names, files and namespaces", "[options]") {

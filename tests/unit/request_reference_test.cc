@@ -3,8 +3,10 @@
 #include "runtime/base/error.hh"
 #include "tests/catch.hh"
 
+using berth::plan::cut_image_mistake;
 using berth::plan::parse_reference;
 using berth::plan::Reference;
+using Catch::Contains;
 
 namespace {
 
@@ -27,7 +29,7 @@ size_t caret(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("references are read by the distribution grammar", "[plan][reference]") {
+TEST_CASE("references are read by the distribution grammar", "[request][reference]") {
     struct Row {
         const char* text;
         const char* user;
@@ -70,7 +72,7 @@ TEST_CASE("references are read by the distribution grammar", "[plan][reference]"
     }
 }
 
-TEST_CASE("a digest may stand alone or beside a tag", "[plan][reference]") {
+TEST_CASE("a digest may stand alone or beside a tag", "[request][reference]") {
     Reference alone = parse_reference("r.io/a@sha256:" + hex);
     CHECK(alone.tag.empty());
     CHECK(alone.digest == "sha256:" + hex);
@@ -82,7 +84,7 @@ TEST_CASE("a digest may stand alone or beside a tag", "[plan][reference]") {
     CHECK(parse_reference("ubuntu@sha256:" + hex).user.empty());
 }
 
-TEST_CASE("paths are taken as given", "[plan][reference]") {
+TEST_CASE("paths are taken as given", "[request][reference]") {
     for (const char* path : {"/a/b.sqsh", "./x.sqsh", "../x", ".", "..", ".cache/x.sqsh", ".x", "...", "..x"}) {
         Reference got = parse_reference(path);
         CHECK(got.kind == Reference::Kind::path);
@@ -97,7 +99,7 @@ TEST_CASE("paths are taken as given", "[plan][reference]") {
     CHECK(berth::plan::image_file_mistake("x.sqsh").find("write ./x.sqsh") != std::string::npos);
 }
 
-TEST_CASE("the sources of this node: a path up to the first colon, and what is chosen in it", "[plan][reference]") {
+TEST_CASE("the sources of this node: a path up to the first colon, and what is chosen in it", "[request][reference]") {
     using Kind = Reference::Kind;
     struct Row {
         std::string text;
@@ -123,12 +125,13 @@ TEST_CASE("the sources of this node: a path up to the first colon, and what is c
     }
     CHECK(parse_reference("docker-archive:a.tar:debian").tag == "latest");
     CHECK(parse_reference("docker-archive:a.tar:debian").name == "library/debian");
-    CHECK(berth::plan::with_absolute_path(parse_reference("oci:a:b"), "/w").text() == "oci:/w/a:b");
-    CHECK(berth::plan::with_absolute_path(parse_reference("/x.sqsh"), "/w").path == "/x.sqsh");
-    CHECK(berth::plan::with_absolute_path(parse_reference("r.io/a:b"), "/w").text() == "r.io/a:b");
+    CHECK(berth::plan::with_absolute_path(parse_reference("oci:a:b"), "/w", "/h").text() == "oci:/w/a:b");
+    CHECK(berth::plan::with_absolute_path(parse_reference("/x.sqsh"), "/w", "/h").path == "/x.sqsh");
+    CHECK(berth::plan::with_absolute_path(parse_reference("r.io/a:b"), "/w", "/h").text() == "r.io/a:b");
 }
 
-TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before any path or URL", "[plan][reference]") {
+TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before any path or URL",
+          "[request][reference]") {
     CHECK(failure("r.io/a@sha256:../../x").find("hexadecimal") != std::string::npos);
     CHECK(caret("r.io/a@sha256:../../x") == 14);
     CHECK(failure("a@sha256:" + std::string(64, 'A')).find("lower-case") != std::string::npos);
@@ -144,7 +147,7 @@ TEST_CASE("hostile row 28: a digest is sha256 and 64 lower-case digits before an
     CHECK(berth::Digest::parse("sha256:" + hex));
 }
 
-TEST_CASE("a password in a reference is refused, and is not in the error", "[plan][reference]") {
+TEST_CASE("a password in a reference is refused, and is not in the error", "[request][reference]") {
     for (const char* text : {"alice:s3cret@r.io#a", "docker://alice:s3cret@r.io/a:1", "alice:s3cret@debian"}) {
         std::string error = failure(text);
         INFO(text);
@@ -156,7 +159,7 @@ TEST_CASE("a password in a reference is refused, and is not in the error", "[pla
     CHECK_THAT(failure("oauth2accesstoken:ya29.xyz@gcr.io/p/a"), Catch::Contains("write oauth2accesstoken@ alone"));
 }
 
-TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {
+TEST_CASE("mistakes in a reference are pointed at", "[request][reference]") {
     struct Row {
         const char* text;
         size_t caret;
@@ -203,4 +206,16 @@ TEST_CASE("mistakes in a reference are pointed at", "[plan][reference]") {
     CHECK_FALSE(failure("r.io/" + std::string(256, 'a')).empty());
     CHECK_FALSE(failure("a:" + std::string(129, 'a')).empty());
     CHECK(failure("a\x1b[31m").find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a registry without an image is what Slurm leaves of REGISTRY#IMAGE", "[plan][reference]") {
+    for (const char* cut : {"nvcr.io", "docker://nvcr.io", "$oauthtoken@nvcr.io", "docker://me@ghcr.io",
+                            "registry.example.com:5000", "127.0.0.1:5000"})
+        CHECK_THAT(cut_image_mistake(cut), Contains("Slurm cuts the value of an #SBATCH line at #"));
+    CHECK_THAT(cut_image_mistake("docker://$oauthtoken@nvcr.io"), Contains("or write nvcr.io/IMAGE:TAG"));
+    for (const char* fine : {"ubuntu:24.04", "debian:12", "alpine", "nvcr.io/nvidia/pytorch:24.01-py3",
+                             "nvcr.io#nvidia/pytorch:24.01-py3", "me@debian:12.1", "x.sqsh", "x.sif", "x.simg", "./a.b",
+                             "/a.b", "../a.b", "dockerd://a.b/c", "oci:./x.y", ""})
+        CHECK(cut_image_mistake(fine) == "");
+    CHECK(cut_image_mistake("a.b@sha256:" + std::string(64, '0')) == "");
 }

@@ -208,3 +208,13 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
         CHECK(tick({5, 0}) == "14:roster 0 n6");
     }
 }
+
+TEST_CASE("exchange: a node with a number that none has is told the owners, and reads nothing else",
+          "[pull][exchange]") {
+    for (unsigned nodes : {1U, 3U, 17U, 64U}) {
+        PieceOwners owners(nodes, {100}, {3});
+        for (unsigned node : {nodes, nodes + 1, 2 * nodes, 4'000'000'000U, ~0U})
+            for (uint32_t piece = 0; piece < 100; ++piece)
+                REQUIRE(owners.source(piece, node) == owners.owner(piece));
+    }
+}

@@ -1,10 +1,15 @@
 // A server of layers and its receivers in one process, over real TLS on loopback.
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -13,9 +18,11 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/newcomers.hh"
 #include "runtime/pull/share/receive.hh"
 #include "runtime/pull/share/serve.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -277,6 +284,21 @@ TEST_CASE("wrong bytes are known at once, and come from another source", "[share
     CHECK(receiver.complaints[0] == "0: it sent wrong bytes");
 }
 
+TEST_CASE("a source that sends more than can be made of a layer fills no disk, sealed or not", "[share]") {
+    TempFolder folder;
+    Node endless;
+    fill(endless, folder, "served", squash::test::noise(6 << 20, 14));
+    Receiver receiver(folder);
+    receiver.settings.limit = 1 << 20;
+    receiver.settings.patience = milliseconds(300);
+    bool is_sealed = GENERATE(false, true);
+    if (is_sealed) seal_like(receiver.layer, *endless.layer);
+    CHECK_THROWS_AS(receiver.receive({endless.peer()}), NotShared);
+    CHECK(sys::stat_of(receiver.file.get(), "a file").st_size <= 1 << 20);
+    std::string told = receiver.complaints.empty() ? "" : receiver.complaints.front();
+    CHECK(told == (is_sealed ? "" : "0: it sends more than can be made of the layer"));
+}
+
 TEST_CASE("what is whole, but not what the owner has, is not the layer", "[share]") {
     TempFolder folder;
     Node node, owner;
@@ -337,27 +359,99 @@ TEST_CASE("a source that had nothing is asked again after a while, and does not 
     CHECK(relay.bytes() < content.size() / 4);
 }
 
-TEST_CASE("who has had pieces waits three times as long for another word before it pulls alone", "[share]") {
+TEST_CASE("whatever sources say, a layer of which no piece comes is left to the registry", "[share]") {
     TempFolder folder;
-    Node good;
-    fill(good, folder, "good", squash::test::noise(4 << 20, 13));
-    // So slow that both stripes are connected before one of them has had its part.
-    Identity identity = make_identity();
-    LayerServer slow({.identity = identity, .token = token, .rate = 300'000});
-    slow.offer(good.layer);
-    auto waited_after = [&](size_t bytes, const std::string& name) {
-        Relay relay(slow.port(), [=](unsigned number) { return Relay::Limit{number < 2 ? bytes : 0, true}; });
-        Receiver receiver(folder, name);
-        seal_like(receiver.layer, *good.layer);
-        receiver.settings.patience = milliseconds(400);
-        auto start = std::chrono::steady_clock::now();
-        CHECK_THROWS_WITH(receiver.receive({{0, {"node", "127.0.0.1", relay.port(), identity.pin}}}),
-                          "no other node answers");
-        CHECK((receiver.received > 0) == (bytes > 0));
-        return std::chrono::steady_clock::now() - start;
+    bool is_gone = GENERATE(true, false);
+    Node without;
+    if (is_gone) without.layer->give_up();
+    Receiver receiver(folder);
+    receiver.settings.patience = milliseconds(700);
+    receiver.settings.starving = milliseconds(100);
+    std::atomic<unsigned> told = 0;
+    receiver.settings.will_not_have = [&](const SourcePeer& source) {
+        if (source.place == 4) ++told;
     };
-    CHECK(waited_after(0, "nothing") >= milliseconds(400));
-    CHECK(waited_after(300'000, "something") >= milliseconds(1200));
+    CHECK_THROWS_WITH(receiver.receive({without.peer(4)}), "no piece of it comes");
+    CHECK((told > 0) == is_gone);
+    CHECK(receiver.complaints.empty());
+}
+
+namespace {
+
+/// Connected, and no more.
+Fd silent_connection(uint16_t port, const char* said = "", in_addr_t to = INADDR_LOOPBACK) {
+    Fd out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(to);
+    if (::connect(out.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return Fd();
+    if (*said != '\0') (void)::send(out.get(), said, std::strlen(said), MSG_NOSIGNAL);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("strangers who connect and say nothing, or half of something, do not shut the port", "[share]") {
+    TempFolder folder;
+    Node node;
+    std::string content = squash::test::noise(2 << 20, 15);
+    fill(node, folder, "served", content);
+    raise_file_limit();
+    const char* said = GENERATE("", "\x16\x03\x01\x02", "GET / HTTP/1.1\r\n");
+    std::vector<Fd> strangers;
+    // More than the server had threads for.
+    for (int i = 0; i < 700; ++i) strangers.push_back(silent_connection(node.server.port(), said));
+    CHECK(std::ranges::all_of(strangers, [](const Fd& socket) { return bool(socket); }));
+    Receiver receiver(folder);
+    seal_like(receiver.layer, *node.layer);
+    receiver.receive({node.peer()});
+    CHECK((content_of(receiver.file.get()) == content));
+    CHECK(receiver.complaints.empty());
+}
+
+TEST_CASE("where few files may be open, strangers leave the pull its own", "[share]") {
+    auto [reading, writing] = sys::make_pipe();
+    auto [until, end] = sys::make_pipe();
+    std::fflush(stdout);
+    pid_t server = fixtures::forked();
+    if (server == 0) {
+        int code = 1;
+        try {
+            rlimit few{256, 256};
+            if (::setrlimit(RLIMIT_NOFILE, &few) != 0) ::_exit(2);
+            Node node;
+            uint16_t port = node.server.port();
+            char byte = 0;
+            if (::write(writing.get(), &port, sizeof port) != sizeof port || ::read(until.get(), &byte, 1) != 1)
+                ::_exit(3);
+            std::vector<Fd> own;
+            for (int i = 0; i < 96; ++i) own.push_back(sys::open_file("/dev/null", O_RDONLY));
+            code = 0;
+        } catch (const std::exception&) {
+        }
+        ::_exit(code);
+    }
+    uint16_t port = 0;
+    REQUIRE(::read(reading.get(), &port, sizeof port) == sizeof port);
+    std::vector<Fd> strangers;
+    for (int i = 0; i < 400; ++i) strangers.push_back(silent_connection(port, "\x16\x03\x01"));
+    // Those that were taken before this one, too.
+    std::this_thread::sleep_for(milliseconds(300));
+    REQUIRE(::write(end.get(), "", 1) == 1);
+    int status = 0;
+    REQUIRE(::waitpid(server, &status, 0) == server);
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("a node serves at the address of the site's network alone", "[share]") {
+    Identity identity = make_identity();
+    LayerServer everywhere({.identity = identity, .token = token});
+    LayerServer there({.identity = identity, .token = token, .address = "127.0.0.1"});
+    constexpr in_addr_t other = INADDR_LOOPBACK + 1;
+    CHECK(silent_connection(everywhere.port(), "", other));
+    CHECK(silent_connection(there.port()));
+    CHECK_FALSE(silent_connection(there.port(), "", other));
 }
 
 TEST_CASE("a source that has told no key is passed over", "[share]") {

@@ -56,3 +56,16 @@ TEST_CASE("leaf: who is in one is told from who is not", "[spank][cgroup]") {
     CHECK_FALSE(is_in_leaf("0::/berth/job_5\n"));
     CHECK_FALSE(is_in_leaf(""));
 }
+
+TEST_CASE("leaf: what another job has handed over is in a leaf of its own, which ends with the job",
+          "[spank][cgroup]") {
+    std::string name = leaf_handed_over_by(7);
+    CHECK(name == "berth_from_7");
+    for (bool unified : {false, true}) {
+        CHECK(is_name_of_jobs_leaf(name, unified));
+        CHECK(is_name_of_jobs_leaf("berth_0", unified) == unified);
+        CHECK(is_name_of_jobs_leaf("berth", unified) != unified);
+    }
+    CHECK(is_leaf_name(name));
+    CHECK(is_in_leaf("0::/scope/job_8/berth_from_7\n"));
+}

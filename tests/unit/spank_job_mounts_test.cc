@@ -22,6 +22,14 @@ TEST_CASE("job mounts: the file of the job, by its number", "[spank]") {
           "/local/n1/15/.ns");
 }
 
+TEST_CASE("job mounts: of namespace/linux it is one of several files", "[spank]") {
+    std::string_view text =
+        "302 301 0:4 pid:[4026532610] /scratch/5/.ns/pid rw - nsfs nsfs rw\n"
+        "303 301 0:4 mnt:[4026532611] /scratch/5/.ns/mnt rw - nsfs nsfs rw\n";
+    CHECK(job_mounts_file(text, 5) == "/scratch/5/.ns/mnt");
+    CHECK(job_mounts_file(text, 15).empty());
+}
+
 TEST_CASE("job mounts: other namespaces, folders and texts are none", "[spank]") {
     CHECK(job_mounts_file("", 5).empty());
     CHECK(job_mounts_file("302 301 0:4 net:[4026532611] /scratch/5/.ns rw - nsfs nsfs rw\n", 5).empty());

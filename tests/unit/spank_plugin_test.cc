@@ -68,6 +68,25 @@ void count_report() {
 
 }  // namespace
 
+TEST_CASE("plugin: the mark of a job tells that its batch script runs in a container", "[spank]") {
+    Run run;
+    uid_t user = geteuid() == 0 ? 12345 : geteuid();
+    JobOnNode job{user, 7, "n1"}, other{user, 8, "n1"};
+    CHECK(!script_is_contained(run.fd.get(), job));
+    enter(run, user);
+    CHECK(!script_is_contained(run.fd.get(), job));
+    job.script = true;
+    enter_run_directory(run.fd.get(), job, getegid(), {.bytes = 0});
+    job.script = false;
+    CHECK(script_is_contained(run.fd.get(), job));
+    CHECK(!script_is_contained(run.fd.get(), other));
+    // A step of the job that comes later takes nothing back, and the job's end does.
+    enter(run, user);
+    CHECK(script_is_contained(run.fd.get(), job));
+    leave_run_directory(run.fd.get(), job);
+    CHECK(!script_is_contained(run.fd.get(), job));
+}
+
 TEST_CASE("plugin: words of plugstack.conf", "[spank]") {
     char helper[] = "helper=/opt/berth", typo[] = "helpr=/opt/berth", relative[] = "helper=berth", bare[] = "helper";
     char* words[] = {helper, typo, relative, bare};

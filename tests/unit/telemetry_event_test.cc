@@ -28,7 +28,7 @@ Event failure_of(Cause cause, Event::Kind of) {
 
 }  // namespace
 
-TEST_CASE("event: a line is JSON of the documented members, whatever the texts hold", "[plan]") {
+TEST_CASE("event: a line is JSON of the documented members, whatever the texts hold", "[telemetry]") {
     Event start = start_of(5000);
     start.job = "12.0";
     start.node = "n1";
@@ -76,7 +76,7 @@ TEST_CASE("event: a line is JSON of the documented members, whatever the texts h
     CHECK_FALSE(failure.contains("phases"));
 }
 
-TEST_CASE("event: a line stays short, whatever its texts hold", "[plan]") {
+TEST_CASE("event: a line stays short, whatever its texts hold", "[telemetry]") {
     for (const char* text : {"\x01", "\"", "\xff", "\xc3\xa9", "x"}) {
         std::string all;
         for (int i = 0; i < 5'000; ++i) all += text;
@@ -91,7 +91,7 @@ TEST_CASE("event: a line stays short, whatever its texts hold", "[plan]") {
     }
 }
 
-TEST_CASE("event: words and phases go there and back", "[plan]") {
+TEST_CASE("event: words and phases go there and back", "[telemetry]") {
     for (size_t i = 0; i < cause_count; ++i) CHECK(cause_of(name_of(static_cast<Cause>(i))) == static_cast<Cause>(i));
     CHECK(cause_of("disk on fire") == Cause::other);
     std::vector<PhaseTime> phases = {{"asking", 1200}, {"pulling", 530000}};
@@ -100,7 +100,7 @@ TEST_CASE("event: words and phases go there and back", "[plan]") {
     CHECK(parse_phases("77 asking=x =3 merging=4 ").size() == 2);
 }
 
-TEST_CASE("counters: each event counts once, at its place", "[plan]") {
+TEST_CASE("counters: each event counts once, at its place", "[telemetry]") {
     Counters counters;
     counters.count(start_of(5000));
     counters.count(start_of(5001));
@@ -139,7 +139,7 @@ TEST_CASE("counters: each event counts once, at its place", "[plan]") {
     CHECK(counters.pull.buckets.back() == 1);
 }
 
-TEST_CASE("counters: the file's text is read as it was written and in no other way", "[plan]") {
+TEST_CASE("counters: the file's text is read as it was written and in no other way", "[telemetry]") {
     Counters counters;
     counters.count(start_of(5001));
     counters.pull_bytes = 123'456'789'012;
@@ -164,7 +164,7 @@ TEST_CASE("counters: the file's text is read as it was written and in no other w
     CHECK_FALSE(parse_counters(huge));
 }
 
-TEST_CASE("counters: Prometheus' text has cumulative buckets and every member of the closed sets", "[plan]") {
+TEST_CASE("counters: Prometheus' text has cumulative buckets and every member of the closed sets", "[telemetry]") {
     Counters counters;
     counters.count(start_of(5000));
     counters.count(start_of(700'000'000));

@@ -5,6 +5,7 @@
 #include "runtime/cli/enroot/commands.hh"
 #include "runtime/cli/open_for_person.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/container/named/created.hh"
 #include "runtime/container/named/make.hh"
 #include "runtime/container/named/remove.hh"
 #include "runtime/step/scope.hh"
@@ -23,6 +24,11 @@ void create_container(const FrontEnd& front, const std::string& name, bool force
     enroot::Place place = front.place_for_new(name);
     ContainerFolder folder = front.folder_of(place);
     make_container(folder, place.name, options.request, opened, front.caller, front.site);
+    if (place.kind != enroot::Place::Kind::own) try {
+            note_created(front.caller, folder, place.name);
+        } catch (const Error& error) {
+            say("WARN", cat("other nodes do not know of it: ", error.what()));
+        }
     if (place.kind == enroot::Place::Kind::job) mark_job(front.caller, place.job, folder.path());
 }
 

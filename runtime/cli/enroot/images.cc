@@ -20,7 +20,14 @@ namespace berth::cli {
 namespace {
 
 constexpr const char* arch_help = "architecture of the image, by uname -m or as Debian writes it; that of this node";
-constexpr const char* uri_help = "docker://[USER@][REGISTRY#]NAME[:TAG], dockerd://NAME[:TAG] or podman://NAME[:TAG]";
+constexpr const char* uri_help =
+    "docker://[USER@][REGISTRY#]NAME[:TAG], dockerd://NAME[:TAG], podman://NAME[:TAG], or a file: a squashfs file, an "
+    "archive";
+
+bool is_file(const std::string& uri) {
+    struct stat info {};
+    return uri.find("://") == uri.npos && ::stat(uri.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
 
 /// A container runs here.
 void check_architecture(const std::string& wanted) {
@@ -54,8 +61,11 @@ int enroot_import(int argc, char** argv) {
     line.argument("URI", uri, uri_help).required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     FrontEnd front = front_end();
-    plan::Reference image = enroot::image_of(uri);
-    if (file.empty()) file = enroot::base_name_of(image) + ".sqsh";
+    // Files are no images of Enroot's, but what its users have at hand.
+    if (is_file(uri)) uri = enroot::path_of_file(uri);
+    bool of_file = uri.starts_with('/') || uri.starts_with('.');
+    plan::Reference image = of_file ? plan::parse_reference(uri) : enroot::image_of(uri);
+    if (file.empty()) file = (of_file ? enroot::base_name_of_file(uri) : enroot::base_name_of(image)) + ".sqsh";
     check_new_file(file, front.settings.force);
     std::vector<std::string> words = transport(front.settings, image);
     if (front.settings.force) words.push_back("--force");

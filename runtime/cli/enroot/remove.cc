@@ -10,6 +10,7 @@
 #include "runtime/cli/enroot/containers.hh"
 #include "runtime/cli/save_named.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/container/named/created.hh"
 #include "runtime/container/named/remove.hh"
 
 namespace berth::cli {
@@ -23,11 +24,22 @@ bool is_confirmed(const std::string& path) {
     return answer == "y" || answer == "Y";
 }
 
+/// What another node has left in the home of a container that is not on this one.
+bool forget_elsewhere(const FrontEnd& front, const std::string& name, bool force) {
+    bool out = false;
+    for (const enroot::Place& place : enroot::places_of(name))
+        if (place.kind != enroot::Place::Kind::own && (force || is_confirmed(name)))
+            out |= forget_created(front.caller, front.folder_of(place), place.name);
+    return out;
+}
+
 void remove_one(const FrontEnd& front, const std::string& name, bool force) {
+    if (!front.find(name) && forget_elsewhere(front, name, force)) return;
     enroot::Place place = front.get(name);
     ContainerFolder folder = front.folder_of(place);
-    if (force || is_confirmed(folder.path_of(place.name)))
-        remove_container(folder, place.name, force, front.site, front.caller);
+    if (!force && !is_confirmed(folder.path_of(place.name))) return;
+    remove_container(folder, place.name, force, front.site, front.caller);
+    forget_created(front.caller, folder, place.name);
 }
 
 }  // namespace

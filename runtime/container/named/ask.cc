@@ -29,9 +29,14 @@ std::optional<Received> ask(int connection, const Message& message, const std::f
 
 std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment,
                                            const std::function<void()>& waiting) {
+    return ask_to_join(connection, plan::TaskRequest{0, environment}, waiting);
+}
+
+std::optional<JoinedContainer> ask_to_join(int connection, const plan::TaskRequest& task,
+                                           const std::function<void()>& waiting) {
     std::optional<Received> received;
     try {
-        received = ask(connection, plan::encode(plan::TaskRequest{0, environment}), waiting);
+        received = ask(connection, plan::encode(task), waiting);
     } catch (const SysError& error) {
         if (error.number() != EPIPE && error.number() != ECONNRESET) throw;
     }
@@ -57,8 +62,11 @@ std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std
     out.environment = std::move(ready.environment);
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;
+    out.mount_home = ready.mount_home;
+    out.mounts = std::move(ready.mounts);
     out.entrypoint = std::move(ready.entrypoint);
     out.devices = std::move(ready.devices);
+    out.found = std::move(ready.found);
     return out;
 }
 

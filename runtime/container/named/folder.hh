@@ -28,6 +28,8 @@ class ContainerFolder {
     const std::string& path() const { return path_; }
     /// The folder of a container, as a path.
     std::string path_of(const std::string& name) const;
+    /// What that folder is called among the others: SCOPE_NAME.
+    std::string entry_of(const std::string& name) const { return prefix_ + name; }
     std::vector<std::string> names() const;
     /// The jobs that have containers of their own here.
     std::vector<uint32_t> jobs() const;

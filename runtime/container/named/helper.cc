@@ -11,6 +11,7 @@
 #include <ctime>
 #include <list>
 
+#include "runtime/base/arrivals.hh"
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
@@ -108,8 +109,9 @@ class Helper {
         } else if (auto refusal = plan::refusal_of(message)) {
             client.outbox.push(plan::encode(*refusal));
         } else {
-            plan::Ready ready = ready_of(plan_, container_);
-            ready.environment = plan::environment_changes(plan_.environment, plan::decode_task(message).environment);
+            plan::TaskRequest task = plan::decode_task(message);
+            plan::Ready ready = ready_of(plan_, container_, task);
+            ready.environment = plan::environment_changes(plan_.environment, task.environment);
             if (std::exchange(client.starter, false)) ready.phases = container_.phases;
             client.outbox.push(plan::encode(ready), namespaces_of(container_));
         }
@@ -233,7 +235,7 @@ Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name,
     return running;
 }
 
-plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) {
+plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container, const plan::TaskRequest& task) {
     plan::Ready out{container.workdir, {}, container.seccomp_program};
     for (const OwnNamespace& own : container.namespaces) out.namespaces.push_back(static_cast<uint32_t>(own.type));
     out.remap_root = plan.remap_root;
@@ -241,6 +243,9 @@ plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container) 
     out.capabilities = container.capabilities;
     out.entrypoint = plan.entrypoint;
     out.devices = plan.devices;
+    if (task.asks_for_devices) out.found = plan::FoundDevices{plan.granted, plan.environment.image};
+    out.mount_home = plan.mount_home;
+    out.mounts = plan.mounts;
     return out;
 }
 

@@ -48,13 +48,16 @@ struct JoinedContainer {
     StartedContainer container;  ///< for join_container()
     std::vector<plan::EnvironmentChange> environment;
     bool remap_root = false, writable = true;
+    std::optional<bool> mount_home;   ///< nothing is known of one that an older release serves
+    std::vector<std::string> mounts;  ///< see plan::Plan
     std::vector<std::string> entrypoint;  ///< of the image
     std::vector<plan::VisibleDevices> devices;  ///< for a task to try and choose from
+    std::optional<plan::FoundDevices> found;    ///< where it was asked for; none of a helper that does not know
 };
 
-/// What a process that joins needs to know of a container that was made as `plan` says; the changes of their
+/// What a process that joins by `task` needs to know of a container that was made as `plan` says; the changes of their
 /// environment are left to the caller.
-plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container);
+plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container, const plan::TaskRequest& task);
 
 /// The descriptors that go with it.
 std::vector<int> namespaces_of(const StartedContainer& container);
@@ -63,6 +66,8 @@ std::vector<int> namespaces_of(const StartedContainer& container);
 /// alive. Nothing when the helper has ended meanwhile. Throws the Error that the start failed with.
 /// `waiting` is called before the answer is waited for, which takes as long as the container's start.
 std::optional<JoinedContainer> ask_to_join(int connection, const std::vector<std::string>& environment,
+                                           const std::function<void()>& waiting = {});
+std::optional<JoinedContainer> ask_to_join(int connection, const plan::TaskRequest& task,
                                            const std::function<void()>& waiting = {});
 
 /// Says that the task has ended, and waits until the helper has taken note: when it was the last one, until the

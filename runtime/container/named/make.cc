@@ -51,7 +51,7 @@ bool is_file(const std::string& path) {
 plan::ContainerRecord record_of(const plan::Request& request, const OpenedImage& opened, const plan::Caller& caller,
                                 const plan::Site& site) {
     plan::ContainerRecord out;
-    plan::Reference image = plan::with_absolute_path(plan::parse_reference(request.image), caller.cwd);
+    plan::Reference image = plan::with_absolute_path(plan::parse_reference(request.image), caller.cwd, caller.home);
     out.image = image.text();
     if (!opened.digest) {
         out.image_file = image.path;

@@ -1,13 +1,16 @@
 #include "runtime/container/named/use.hh"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "hooks/devices.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/named/created.hh"
 #include "runtime/container/named/make.hh"
 #include "runtime/container/named/pull_keeper.hh"
 #include "runtime/container/plan_report.hh"
@@ -15,6 +18,7 @@
 #include "runtime/images/enroot_image.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
+#include "runtime/plan/mount_edit.hh"
 #include "runtime/request/options.hh"
 
 namespace berth {
@@ -41,23 +45,35 @@ plan::Request completed(const ContainerStart& start, const plan::ContainerRecord
     return out;
 }
 
-/// As the user has written it: "--container-mounts" or "--mount".
-std::string name_of(const plan::Option& option, bool of_srun) {
-    if (of_srun || option.run.names == nullptr) return cat("--", option.name);
-    std::string names = option.run.names;
+/// As the user has written it: "--container-mounts" or "--mount"; `yes` is false for the opposite of a flag.
+std::string name_of(const plan::Option& option, bool of_srun, bool yes) {
+    if (of_srun || option.run.names == nullptr) return cat("--", yes ? option.name : option.opposite);
+    std::string names = yes ? option.run.names : option.run.opposite_names;
     return names.substr(names.find("--"));
 }
 
+bool has_all_mounts(const ContainerStart& start, const JoinedContainer& joined) {
+    const std::vector<std::string>& there = joined.mounts;
+    return std::ranges::all_of(start.request.mounts, [&](const plan::MountRequest& mount) {
+        std::string wanted = plan::mount_key(plan::with_absolute_source(mount, start.caller));
+        return std::ranges::find(there, wanted) != there.end();
+    });
+}
+
 /// The options that a container keeps, and was started with other ones of.
-std::string ignored_options(const ContainerStart& start) {
+std::string ignored_options(const ContainerStart& start, const JoinedContainer& joined) {
     plan::Request rest = start.request;
     // What contradicts these is refused.
     rest.remap_root = rest.writable = std::nullopt;
     rest.unshare = {};
+    // An older helper does not say whether it has the home.
+    if (rest.mount_home == joined.mount_home.value_or(false)) rest.mount_home = std::nullopt;
+    if (has_all_mounts(start, joined)) rest.mount_texts.clear();
     std::string out;
     for (const plan::Option& option : plan::option_table())
         if (option.record.key != nullptr && !option.record.texts(rest).empty())
-            out += cat(out.empty() ? "" : ", ", name_of(option, start.of_srun));
+            out += cat(out.empty() ? "" : ", ",
+                       name_of(option, start.of_srun, option.choose == nullptr || rest.mount_home.value_or(true)));
     return out;
 }
 
@@ -79,8 +95,31 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     for (const plan::NamespaceKind& kind : plan::namespace_kinds)
         if (lacks(start.request.unshare.*kind.wanted, kind.type))
             refuse(cat("not in a separate ", kind.name, " namespace").c_str());
-    if (std::string options = ignored_options(start); !options.empty())
+    if (std::string options = ignored_options(start, joined); !options.empty())
         note(start, cat("ignoring ", options, ": it runs already, with what it was started with"));
+}
+
+plan::TaskRequest task_of(const ContainerStart& start, const std::vector<std::string>& environment) {
+    return {0, environment, start.compares_devices};
+}
+
+/// True where a device file is missing, too: then nothing of it is known.
+bool may_open(const std::string& path) {
+    return ::access(path.c_str(), R_OK) == 0 || (errno != EPERM && errno != EACCES);
+}
+
+/// What the container has other than this step was granted. A helper of an earlier release does not tell.
+plan::GrantDifference difference_to(const ContainerStart& start, const JoinedContainer& joined,
+                                    const std::vector<std::string>& environment) {
+    if (!joined.found) return {};
+    plan::DeviceGrant own = granted_devices(joined.found->image, start.site, environment);
+    return plan::difference({joined.found->files, joined.devices}, own, may_open);
+}
+
+[[noreturn]] void refuse_devices(const ContainerStart& start, const plan::GrantDifference& difference,
+                                 const std::string& advice) {
+    throw Error(cat("joining container ", start.wanted.name, ": it runs already, with other devices: ",
+                    plan::words_of(difference), "; ", advice));
 }
 
 class Use {
@@ -101,8 +140,10 @@ class Use {
                           .record = record.value_or(plan::ContainerRecord())};
         if (action == plan::NameAction::start) restart(out, lock);
         if (action == plan::NameAction::create) create(out, lock);
-        if (action == plan::NameAction::beside && !start_beside(out)) return std::nullopt;
-        if (!join(out, environment)) return std::nullopt;
+        bool goes_on = action == plan::NameAction::join     ? look_at_running(out)
+                       : action == plan::NameAction::beside ? start_beside(out)
+                                                            : true;
+        if (!goes_on || !join(out, environment)) return std::nullopt;
         return out;
     }
 
@@ -113,9 +154,7 @@ class Use {
             plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
             // Without the newer calls for mounts, a mount of one namespace cannot be used in another.
             if (action == plan::NameAction::beside && sys::old::needed()) action = plan::NameAction::join;
-            if (action == plan::NameAction::create && start_.request.image.empty())
-                throw Error(cat("container ", name_, ": there is none of that name; berth run --name ", name_,
-                                " IMAGE makes one, berth ps lists those that are there"));
+            if (action == plan::NameAction::create) choose_image();
             return action;
         } catch (const Error&) {
             if (!exists) folder_.remove(name_);
@@ -123,12 +162,46 @@ class Use {
         }
     }
 
+    /// Of a container that is to be made.
+    void choose_image() {
+        request_ = start_.request;
+        std::string other = name_of_enroot();
+        if (!request_.image.empty()) {
+            if (!other.empty())
+                note(start_, cat("making one of that name; the container that enroot calls so is ", other));
+            return;
+        }
+        if (start_.of_srun && other.empty())
+            if (auto image = created_image(start_.caller, folder_, name_)) {
+                note(start_, cat("making it here of ", printable(*image, 1024), ", as enroot create did elsewhere"));
+                request_.image = *image;
+                return;
+            }
+        throw Error(cat("container ", name_, ": there is none of that name",
+                        !other.empty()     ? cat("; the container that enroot calls so is ", other, ": write that")
+                        : !start_.of_srun ? cat("; berth run --name ", name_,
+                                                " IMAGE makes one, berth ps lists those that are there")
+                                          : " on this node, and a container is of one node; give --container-image "
+                                            "(an image or a FILE.sqsh), of which it is made here"));
+    }
+
+    /// X of pyxis_X, where that is a container.
+    std::string name_of_enroot() const {
+        constexpr std::string_view of_enroot = "pyxis_";
+        if (!name_.starts_with(of_enroot) || name_.size() == of_enroot.size()) return {};
+        std::string other = name_.substr(of_enroot.size());
+        try {
+            return folder_.find(other) ? other : "";
+        } catch (const Error&) {
+            return {};
+        }
+    }
+
     /// False when the helper has ended meanwhile. A container that was never started is not kept.
     bool join(UsedContainer& out, const std::vector<std::string>& environment) {
         try {
-            bool runs = out.action == plan::NameAction::join;
-            auto joined = runs ? join_running(start_, out.connection.get(), environment)
-                               : ask_to_join(out.connection.get(), environment, [&] { await_start(out); });
+            if (out.action == plan::NameAction::join) return true;
+            auto joined = ask_to_join(out.connection.get(), environment, [&] { await_start(out); });
             if (joined && out.keeper) out.keeper->tell_started();
             if (joined) out.joined = std::move(*joined);
             return joined.has_value();
@@ -136,6 +209,35 @@ class Use {
             if (out.action == plan::NameAction::create) forget(out);
             throw;
         }
+    }
+
+    /// Joins the container, or begins another one beside it where this step's devices are not those that it has. False
+    /// when it has ended meanwhile.
+    bool look_at_running(UsedContainer& out) {
+        auto joined = ask_to_join(out.connection.get(), task_of(start_, *environment_));
+        if (!joined) return false;
+        if (auto other = difference_to(start_, *joined, *environment_); !other.empty()) {
+            check_may_be_beside(other);
+            // Who names no image may count on the mounts that are there.
+            if (start_.request.image.empty())
+                note(start_, cat("it runs already, with other devices: ", plan::words_of(other),
+                                 "; this step has mounts and a /tmp of its own, as with :no_exec"));
+            out.action = plan::NameAction::beside;
+            start_beside(out, *joined);
+            return true;
+        }
+        check_agrees(start_, *joined);
+        out.joined = std::move(*joined);
+        return true;
+    }
+
+    void check_may_be_beside(const plan::GrantDifference& difference) const {
+        if (sys::old::needed())
+            refuse_devices(start_, difference,
+                           "give this step a name of its own: :no_exec joins, too, on this kernel (before Linux 5.12)");
+        if (start_.wanted.mode == plan::NameMode::exec)
+            refuse_devices(start_, difference,
+                           cat("--container-name=", name_, ":no_exec gives this step its own, over the same files"));
     }
 
     void await_start(const UsedContainer& out) {
@@ -171,18 +273,22 @@ class Use {
     bool start_beside(UsedContainer& out) {
         auto other = ask_to_join(out.connection.get(), *environment_);
         if (!other) return false;
-        OpenedImage opened = open_again(out);
-        plan::Plan plan = plan_for(out, opened);
-        opened.image.root = container_root(other->container);
-        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site,
-                                             std::move(out.connection), start_.forked);
+        start_beside(out, *other);
         return true;
     }
 
+    void start_beside(UsedContainer& out, const JoinedContainer& other) {
+        OpenedImage opened = open_again(out);
+        plan::Plan plan = plan_for(out, opened);
+        opened.image.root = container_root(other.container);
+        out.connection = start_helper_beside(folder_, name_, plan, std::move(opened.image), start_.site,
+                                             std::move(out.connection), start_.forked);
+    }
+
     void create(UsedContainer& out, Lock& lock) {
-        OpenedImage opened = open_image(start_.request.image, start_.caller, start_.site, start_.watch, start_.tag);
+        OpenedImage opened = open_image(request_.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
-        out.record = record_of(start_.request, opened, start_.caller, start_.site);
+        out.record = record_of(request_, opened, start_.caller, start_.site);
         folder_.create(name_, out.record);
         launch(out, std::move(opened), lock);
     }
@@ -220,12 +326,13 @@ class Use {
     }
 
     std::string canonical(const std::string& image) const {
-        return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd).text();
+        return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd, start_.caller.home).text();
     }
     std::string state_path() const { return folder_.path_of(name_) + "/state"; }
 
     const ContainerFolder& folder_;
     const ContainerStart& start_;
+    plan::Request request_ = {};  ///< of the creation
     const std::string& name_;
     const std::vector<std::string>* environment_ = nullptr;  ///< of the task to be
 };
@@ -234,8 +341,14 @@ class Use {
 
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
                                             const std::vector<std::string>& environment) {
-    auto joined = ask_to_join(connection, environment);
-    if (joined) check_agrees(start, *joined);
+    auto joined = ask_to_join(connection, task_of(start, environment));
+    if (!joined) return joined;
+    plan::GrantDifference other = difference_to(start, *joined, environment);
+    if (!other.foreign.empty())
+        refuse_devices(start, other,
+                       "ask for them as well, or use berth exec; :no_exec is for containers with a name");
+    if (!other.missing.empty()) note(start, plan::words_of(other));
+    check_agrees(start, *joined);
     return joined;
 }
 

@@ -25,6 +25,8 @@ struct ContainerStart {
     /// what the request leaves open is as it was at the creation, where that is recorded; else the site decides
     bool inherit = true;
     bool of_srun = false;                     ///< options have srun's names for the user, not those of `berth run`
+    /// whoever joins has been granted devices of his own: see join_running()
+    bool compares_devices = false;
     JobTag tag = {};                          ///< see open_image()
     std::function<void()> forked = {};        ///< see start_helper()
     /// called with its name at the end of each part of a start (image, plan); the helper tells the others
@@ -43,7 +45,8 @@ struct UsedContainer {
 };
 
 /// Joins a container that runs, over a connection to its server; nothing when that has ended meanwhile. Throws Error
-/// when the container is not as asked for.
+/// when the container is not as asked for, or where devices are compared and it has some that were not granted here.
+/// What it lacks is said.
 std::optional<JoinedContainer> join_running(const ContainerStart& start, int connection,
                                             const std::vector<std::string>& environment);
 

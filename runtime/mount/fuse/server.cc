@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/base/arrivals.hh"
 #include "runtime/base/cpus.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
+#include "runtime/base/random_word.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/rootfs/skeleton.hh"
@@ -53,8 +55,10 @@ class Executor {
             bool directory = S_ISDIR(sys::stat_of(existing.get(), printable(link.path, 4096)).st_mode);
             if (!link.replace || !place.own || directory || sys::is_mount_root(existing.get(), link.path)) return;
             if (link_text(existing.get()) == link.target) return;
-            if (::unlinkat(place.parent->get(), place.name.c_str(), 0) != 0)
-                throw SysError(cat("replacing ", printable(link.path, 4096), " (", edit_.origin, ")"));
+            return replace(place, link.path, [&](const std::string& fresh) {
+                if (::symlinkat(link.target.c_str(), place.parent->get(), fresh.c_str()) != 0)
+                    throw SysError(cat("creating the link ", printable(link.path, 4096), " (", edit_.origin, ")"));
+            });
         }
         Root::check_may_create(place, link.path);
         if (::symlinkat(link.target.c_str(), place.parent->get(), place.name.c_str()) != 0)
@@ -97,8 +101,7 @@ class Executor {
         }
         Root::Place place = root_.place(wanted.path, false);
         if (place.name.empty() || !place.own || exists(place)) return;
-        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-        sys::write_all(file.get(), wanted.content, printable(wanted.path, 4096));
+        replace_file(place, wanted.path, wanted.content);
     }
 
     void operator()(const plan::LoaderLibraries& added) const {
@@ -108,8 +111,9 @@ class Executor {
         Root::Place place = root_.place(path, true);
         if (place.name.empty() || !place.own) return;
         plan::LoaderCache cache;
+        std::string bytes;
         if (exists(place)) {
-            std::string bytes = small_file(place, path, loader_cache_limit);
+            bytes = small_file(place, path, loader_cache_limit);
             // A cache that cannot be read is of no use to the loader of the image either.
             try {
                 cache = plan::parse_loader_cache(bytes, path);
@@ -117,7 +121,8 @@ class Executor {
             }
         }
         plan::add_libraries(cache, added.libraries);
-        replace_file(place, path, plan::loader_cache_bytes(std::move(cache)));
+        std::string changed = plan::loader_cache_bytes(std::move(cache));
+        if (changed != bytes) replace_file(place, path, changed);
     }
 
   private:
@@ -141,10 +146,25 @@ class Executor {
         }
     }
 
+    /// Programs of another container over the same root may read the object, and its start replace it, at any time.
+    static void replace(const Root::Place& place, const std::string& path,
+                        const std::function<void(const std::string& fresh)>& make) {
+        std::string fresh = cat(".berth-", random_word());
+        try {
+            make(fresh);
+            if (::renameat(place.parent->get(), fresh.c_str(), place.parent->get(), place.name.c_str()) != 0)
+                throw SysError("replacing " + printable(path, 4096));
+        } catch (const Error&) {
+            ::unlinkat(place.parent->get(), fresh.c_str(), 0);
+            throw;
+        }
+    }
+
     static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {
-        ::unlinkat(place.parent->get(), place.name.c_str(), 0);
-        Fd file = sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-        sys::write_all(file.get(), content, printable(path, 4096));
+        replace(place, path, [&](const std::string& fresh) {
+            Fd file = sys::open_at(place.parent->get(), fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+            sys::write_all(file.get(), content, printable(path, 4096));
+        });
     }
 
     static Fd exists(const Root::Place& place) {

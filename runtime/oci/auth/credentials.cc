@@ -63,6 +63,20 @@ Credentials credentials_of(const json& entry, const std::string& file) {
     return out;
 }
 
+void add_entry(LoginFile& out, const std::string& key, const json& entry, const std::string& file) try {
+    Credentials found = credentials_of(entry, file);
+    if (!found.empty()) out.logins.push_back({registry_host(key), path_of(key), std::move(found), {}});
+} catch (const std::exception&) {
+    out.unusable.push_back(registry_host(key));
+}
+
+void add_helper(LoginFile& out, const std::string& host, const json& name) {
+    if (name.is_string())
+        out.helpers[host] = name.get<std::string>();
+    else
+        out.unusable.push_back(host);
+}
+
 bool is_expression(std::string_view value) {
     return (value.starts_with("$") && value != "$oauthtoken" && value.size() > 1) || value.starts_with('`');
 }
@@ -113,15 +127,31 @@ LoginFile parse_login_file(std::string_view text, const std::string& file) {
         if (!document.is_object()) throw Error("no object");
         LoginFile out;
         if (const json* auths = object_member(document, "auths", file))
-            for (const auto& [key, entry] : auths->items()) {
-                Credentials found = credentials_of(entry, file);
-                if (!found.empty()) out.logins.push_back({registry_host(key), path_of(key), std::move(found), {}});
-            }
+            for (const auto& [key, entry] : auths->items()) add_entry(out, key, entry, file);
         if (const json* helpers = object_member(document, "credHelpers", file))
-            for (const auto& [key, name] : helpers->items()) out.helpers[registry_host(key)] = name.get<std::string>();
+            for (const auto& [key, name] : helpers->items()) add_helper(out, registry_host(key), name);
         out.store = string_member(document, "credsStore", file).value_or("");
         return out;
     });
+}
+
+std::optional<std::string> variable_name(std::string_view text) {
+    if (!text.starts_with('$')) return std::nullopt;
+    text.remove_prefix(1);
+    if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
+    auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    bool is_name = !text.empty() && is_letter(text[0]) && std::all_of(text.begin(), text.end(), [&](char c) {
+        return is_letter(c) || (c >= '0' && c <= '9');
+    });
+    if (!is_name) return std::nullopt;
+    return std::string(text);
+}
+
+std::string host_without_port(const std::string& host) {
+    size_t colon = host.rfind(':');
+    // The colons of an IPv6 address stand in brackets.
+    if (colon == host.npos || host.find(']', colon) != host.npos) return {};
+    return host.substr(0, colon);
 }
 
 std::vector<Login> parse_netrc(std::string_view text, const std::string& file, std::vector<std::string>& unusable) {

@@ -1,6 +1,7 @@
 // Logins for registries as other programs keep them: docker's and podman's JSON, Enroot's netrc lines. Pure.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct Credentials {
     std::string identity_token;  ///< exchanged at the token server (OAuth 2 refresh token)
     std::string registry_token;  ///< sent to the registry as it is
     std::string source;          ///< the file or program it comes from, for messages
+    /// Of an entry for the host without its port: for Basic and the registry that the user has named, by TLS, alone.
+    bool direct_only = false;
 
     bool empty() const { return user.empty() && password.empty() && identity_token.empty() && registry_token.empty(); }
 };
@@ -24,15 +27,16 @@ struct Login {
     std::string host;  ///< as registry_host() writes it
     std::string path;  ///< "" or a prefix of the repository's name, "team/project"
     Credentials credentials;
-    /// of .credentials: words of a shell that make the password, "$TOKEN" or "$(program)"; empty: there is one
+    /// of .credentials: words that make the password, "$TOKEN" or "$(program)"; empty: there is one
     std::string expression;
 };
 
 /// docker's config.json or podman's auth.json (containers-auth.json(5)).
 struct LoginFile {
     std::vector<Login> logins;
-    std::map<std::string, std::string> helpers;  ///< host -> NAME of docker-credential-NAME
+    std::map<std::string, std::string> helpers;  ///< host -> NAME of docker-credential-NAME; empty: none for it
     std::string store;                           ///< NAME for all hosts, or empty
+    std::vector<std::string> unusable;           ///< hosts whose entries cannot be understood
 };
 
 /// The one name of a registry: a key of those files without scheme and path, in lower case, and "registry-1.docker.io"
@@ -42,8 +46,15 @@ std::string registry_host(std::string_view key);
 /// The address by which docker's files and helpers know the registry `host`.
 std::string docker_key(const std::string& host);
 
-/// Throws Error naming `file`, without a byte of its content.
+/// What is wrong with the entry of one host is no fault of the others'. Throws Error naming `file`, without a byte of
+/// its content, where it is not what docker and podman write.
 LoginFile parse_login_file(std::string_view text, const std::string& file);
+
+/// NAME of a text that is wholly "$NAME" or "${NAME}"; nothing for any other.
+std::optional<std::string> variable_name(std::string_view text);
+
+/// The host without the port of HOST:PORT; empty where there is no port.
+std::string host_without_port(const std::string& host);
 
 /// The lines `machine HOST login USER password PASSWORD` of Enroot's .credentials, with `#` comments. `$oauthtoken` is
 /// itself. A password that begins with another `$`, or with a backquote, is an expression and goes on to the end of its

@@ -1,5 +1,7 @@
 // Finds the login for a registry in the files and programs of the user who pulls.
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,24 +16,39 @@ struct CredentialPlaces {
     std::string docker_folder;  ///< DOCKER_CONFIG, or ~/.docker
     std::string enroot_folder;  ///< ENROOT_CONFIG_PATH, or ${XDG_CONFIG_HOME:-~/.config}/enroot
     std::string path;           ///< folders of docker-credential-NAME; relative ones are passed over
-    bool commands = false;      ///< $(command) and $VAR in .credentials count (registry.auth_commands)
+    bool commands = false;      ///< $(command) in .credentials counts (registry.auth_commands)
+    std::string config_file = {};  ///< ${XDG_CONFIG_HOME:-~/.config}/containers/auth.json
+    /// The value of a variable of the user's, which a password in .credentials may be. None: no variable is set.
+    std::function<std::optional<std::string>(const std::string& name)> variable = {};
+};
+
+struct LoginQuery {
+    std::string host;                       ///< HOST[:PORT]
+    std::string repository = {};
+    std::string user = {};                  ///< when not empty, the login has to be this user's
+    bool direct = false;                    ///< `machine HOST` of Enroot's file counts for HOST:PORT as well
+    std::vector<std::string> refused = {};  ///< sources whose logins the host has refused
+    std::vector<std::string> unfit = {};    ///< sources whose logins are for other challenges than the host's
 };
 
 struct CredentialSearch {
     Credentials found;                ///< empty: the access is anonymous
     /// "FILE (no such file)", "FILE (nothing for HOST)", ... up to the place of the login
     std::vector<std::string> looked;
+    /// Those of them that a person may want to mend, and "FILE (others can read it; chmod 600 it)".
     std::vector<std::string> warnings;
-
-    /// What a person wants to know after a refusal: which login was sent, or where none was found. Holds no secret.
-    std::string explanation(const std::string& host) const;
+    std::vector<Credentials> refused = {};  ///< user and source of those that were passed over as refused
 };
 
-/// In the order of CredentialPlaces; the first login wins. Within one docker file: credHelpers, credsStore, auths.
-/// `user`, when not empty, has to be the login's. Throws Error for a file that cannot be read or understood, and for an
-/// expression in .credentials that may not be evaluated, or fails, or takes more than half a minute.
-CredentialSearch find_credentials(const CredentialPlaces& places, const std::string& host,
-                                  const std::string& repository, const std::string& user);
+/// What a person wants to know after a refusal by `host`: which logins were sent, in this search's step by others as
+/// well, or where none was found. Holds no secret.
+std::string login_explanation(const std::string& host, const std::vector<Credentials>& sent,
+                              const CredentialSearch& search);
+
+/// In this order: auth_file, podman_file, config_file, docker's, Enroot's; the first login wins. Within one docker
+/// file: credHelpers, credsStore, auths. What cannot be read, understood, run or evaluated is passed over with a
+/// warning.
+CredentialSearch find_credentials(const CredentialPlaces& places, const LoginQuery& query);
 
 /// Runs docker-credential-NAME with `verb` ("get", "store", "erase") and `input` on its standard input; its standard
 /// output. Nothing when it says that it has no such login. Throws Error when it is not found, fails, or takes more than

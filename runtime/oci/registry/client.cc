@@ -1,5 +1,6 @@
 #include "runtime/oci/registry/client.hh"
 
+#include <algorithm>
 #include <random>
 #include <thread>
 
@@ -111,23 +112,56 @@ HttpAnswer RegistryClient::follow(HttpRequest request, const Ask& ask, Origin& l
     }
 }
 
-Credentials RegistryClient::login() {
+/// A login that this host has not refused yet; empty when there is none, or enough were sent.
+Credentials RegistryClient::next_login() {
+    LoginQuery query{.host = host_, .refused = options_.history->refused_by(host_)};
+    bool enough = query.refused.size() >= LoginHistory::most;
+    // Once all the same, for what an error has to say.
+    if (!options_.credentials || (enough && session_->has_looked)) return {};
+    session_->has_looked = true;
+    query.unfit = session_->unfit;
+    bool basic = std::any_of(session_->challenges.begin(), session_->challenges.end(),
+                             [](const Challenge& challenge) { return challenge.scheme == "basic"; });
+    query.direct = basic && origin_.scheme == "https";
+    CredentialSearch search = options_.credentials(query);
+    Credentials found = search.found;
     std::lock_guard lock(session_->mutex);
-    if (!session_->search) {
-        session_->search = options_.credentials ? options_.credentials(host_) : CredentialSearch{};
-        for (const std::string& warning : session_->search->warnings)
-            if (options_.notice) options_.notice(warning);
-    }
-    return session_->search->found;
+    session_->search = std::move(search);
+    auto has = [&](const std::vector<std::string>& sources) {
+        return std::find(sources.begin(), sources.end(), found.source) != sources.end();
+    };
+    return enough || has(query.refused) || has(query.unfit) ? Credentials{} : found;
 }
 
-std::string RegistryClient::login_explanation() {
-    login();
-    std::lock_guard lock(session_->mutex);
-    return options_.credentials ? session_->search->explanation(host_) : "";
+void RegistryClient::note_refusal() {
+    if (!session_->login.empty()) options_.history->add({host_, session_->login.source});
+    session_->login = {};
 }
 
-std::string RegistryClient::bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask) {
+/// What the user may want to mend is told once the access is there; else it is part of the error.
+void RegistryClient::note_success(const std::string& authorization) {
+    if (authorization.empty() || session_->accepted || session_->get() != authorization) return;
+    session_->accepted = true;
+    std::unique_lock lock(session_->mutex);
+    std::vector<std::string> lines = session_->search.warnings;
+    lock.unlock();
+    for (const std::string& source : options_.history->refused_by(host_))
+        lines.push_back(cat(printable(source, 4096), " (its login was refused)"));
+    if (lines.empty() || !options_.notice || !options_.history->may_warn(host_)) return;
+    std::string list;
+    for (const std::string& line : lines) list += cat(list.empty() ? "" : ", ", line);
+    options_.notice(cat("logins for ", printable(host_), ": ", list));
+}
+
+std::string RegistryClient::explanation() {
+    if (!options_.credentials) return "";
+    std::lock_guard lock(session_->mutex);
+    return login_explanation(host_, session_->sent, session_->search);
+}
+
+/// The token; nothing where the token server does not take the login.
+std::optional<std::string> RegistryClient::bearer_token(const Challenge& challenge, const Credentials& login,
+                                                        const Ask& ask) {
     if (!login.registry_token.empty()) return login.registry_token;
     HttpRequest request;
     const char* rights = ask.method.empty() ? ":pull" : ask.method == "DELETE" ? ":pull,push,delete" : ":pull,push";
@@ -145,7 +179,11 @@ std::string RegistryClient::bearer_token(const Challenge& challenge, const Crede
     }
     HttpAnswer reply = exchange(request, {.path = "", .what = ask.what, .limit = token_answer_limit});
     std::string server = cat("token server ", origin_of(request.url).authority());
-    if (reply.status != 200) refuse(reply, ask.what, server, login_explanation());
+    // 400 is what OAuth 2 has for a refresh token that has ended (RFC 6749, section 5.2).
+    bool denied = reply.status == 401 || reply.status == 403 || (reply.status == 400 && request.form);
+    if (denied && !login.empty() && options_.anonymous) return std::nullopt;
+    if (reply.status != 200) refuse(reply, ask.what, server, explanation());
+    refuse_page(reply, ask.what, server);
     try {
         return parse_token(reply.body);
     } catch (const Error& problem) {
@@ -153,27 +191,57 @@ std::string RegistryClient::bearer_token(const Challenge& challenge, const Crede
     }
 }
 
-bool RegistryClient::answer_challenge(const Challenge& challenge, const Ask& ask) {
-    if (challenge.scheme == "bearer") {
-        session_->set("Bearer " + bearer_token(challenge, login(), ask));
-        return true;
+/// Makes the session fit for the challenges, with a login or, when that is empty, by a token without one.
+RegistryClient::Sent RegistryClient::send_login(const Credentials& login, const Ask& ask) {
+    for (const Challenge& challenge : session_->challenges) {
+        bool bearer = challenge.scheme == "bearer" && !login.direct_only;
+        bool by_basic = challenge.scheme == "basic" && !(login.user.empty() && login.password.empty());
+        if (!bearer && !by_basic) continue;
+        if (!login.empty()) {
+            std::lock_guard lock(session_->mutex);
+            bool is_new = session_->sent.empty() || session_->sent.back().source != login.source;
+            if (is_new) session_->sent.push_back({login.user, "", "", "", login.source});
+        }
+        session_->login = login;
+        std::optional<std::string> token;
+        if (bearer && !(token = bearer_token(challenge, login, ask))) return Sent::refused;
+        session_->set(bearer ? "Bearer " + *token : basic(login));
+        return Sent::taken;
     }
-    if (challenge.scheme != "basic") return false;
-    Credentials known = login();
-    if (known.user.empty() && known.password.empty()) return false;
-    session_->set(basic(known));
-    return true;
+    return Sent::unfit;
 }
 
-/// Makes the session fit for the challenge of a 401; false when it asks for something else. `refused` is what the
-/// request was authorized by.
-bool RegistryClient::authenticate(const HttpAnswer& answer, const std::string& refused, const Ask& ask) {
+/// The next login that can be used here, then none.
+bool RegistryClient::log_in(const Ask& ask) {
+    if (session_->anonymous) return false;
+    for (Credentials login = next_login(); !login.empty(); login = next_login()) {
+        Sent sent = send_login(login, ask);
+        if (sent == Sent::taken) return true;
+        if (sent == Sent::unfit)
+            session_->unfit.push_back(login.source);
+        else
+            note_refusal();
+    }
+    if (!options_.anonymous && !options_.history->refused_by(host_).empty()) return false;
+    session_->anonymous = true;
+    return send_login({}, ask) == Sent::taken;
+}
+
+/// Makes the session fit after an answer that denies access; false when that is the last word. `denied` is what the
+/// request was authorized by; `renewed` is set where the request got a new token in place of one that was good before.
+bool RegistryClient::authenticate(const HttpAnswer& answer, const std::string& denied, const Ask& ask, bool& renewed) {
     std::lock_guard lock(session_->refresh);
     // Another connection has been here meanwhile.
-    if (session_->get() != refused) return true;
-    for (const Challenge& challenge : parse_challenges(answer.header("www-authenticate")))
-        if (answer_challenge(challenge, ask)) return true;
-    return false;
+    if (session_->get() != denied) return true;
+    if (answer.status == 401) session_->challenges = parse_challenges(answer.header("www-authenticate"));
+    if (session_->accepted) {
+        // Once: a registry that is not content with the token it asked for will not be with the next one.
+        if (renewed || answer.status != 401 || denied.starts_with("Basic ")) return false;
+        renewed = true;
+        return send_login(session_->login, ask) == Sent::taken;
+    }
+    note_refusal();
+    return log_in(ask);
 }
 
 HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
@@ -190,10 +258,23 @@ HttpAnswer RegistryClient::get_once(const Ask& ask, bool by_range) {
     if (!ask.accept.empty()) request.headers.push_back("Accept: " + ask.accept);
     Origin last;
     std::string authorization;
-    HttpAnswer answer = follow(request, ask, last, authorization);
-    // Once: a registry that is not content with the token it asked for will not be with the next one.
-    if (answer.status == 401 && last == origin_ && authenticate(answer, authorization, ask))
-        answer = follow(request, ask, last, authorization);
+    auto send = [&] {
+        uint64_t before = request.from;
+        try {
+            return follow(request, ask, last, authorization);
+        } catch (const Unreachable&) {
+            if (ask.received != nullptr && *ask.received > before) note_success(authorization);
+            throw;
+        }
+    };
+    HttpAnswer answer = send();
+    // 403 is what some registries have for a login that has ended.
+    auto is_denied = [&] {
+        return last == origin_ && (answer.status == 401 || (answer.status == 403 && !authorization.empty()));
+    };
+    for (bool renewed = false; is_denied() && authenticate(answer, authorization, ask, renewed);)
+        answer = send();
+    if (last != origin_ || (!is_denied() && !is_passing(answer.status))) note_success(authorization);
     return answer;
 }
 
@@ -251,7 +332,7 @@ bool RegistryClient::put_blob(const Digest& digest, const std::string& bytes, co
 
 void RegistryClient::refuse_answer(const HttpAnswer& answer, const std::string& what) {
     bool access = answer.status == 401 || answer.status == 403;
-    refuse(answer, what, server(), access ? login_explanation() : "");
+    refuse(answer, what, server(), access ? explanation() : "");
 }
 
 }  // namespace berth::oci

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/oci/auth/auth.hh"
 #include "runtime/oci/registry/options.hh"
@@ -16,8 +17,15 @@ namespace berth::oci {
 struct Session {
     std::mutex mutex;           ///< of what follows
     std::string authorization;  ///< value of the header; empty: anonymous
-    std::optional<CredentialSearch> search;
-    std::mutex refresh;         ///< held by the one that asks for a token
+    CredentialSearch search;    ///< the last one for a login
+    std::vector<Credentials> sent;
+    std::atomic<bool> accepted = false;  ///< something was answered to `authorization`
+    std::mutex refresh;         ///< held by the one that asks for a token, and what follows is its
+    std::vector<Challenge> challenges;   ///< of the last 401
+    Credentials login;                   ///< behind `authorization`
+    bool has_looked = false;             ///< for a login
+    bool anonymous = false;              ///< that is a token without a login
+    std::vector<std::string> unfit;      ///< sources of logins that are for other challenges
     std::atomic<bool> given_up = false;  ///< a mirror that did not answer
     std::atomic<bool> answered = false;  ///< somebody was there, so that a connection refused later may pass
 
@@ -28,6 +36,7 @@ struct Session {
     void set(std::string value) {
         std::lock_guard lock(mutex);
         authorization = std::move(value);
+        accepted = false;
     }
 };
 
@@ -73,16 +82,20 @@ class RegistryClient {
     HttpAnswer follow(HttpRequest request, const Ask& ask, Origin& last, std::string& authorization);
     HttpAnswer exchange(HttpRequest& request, const Ask& ask);
     std::string next_hop(const std::string& url, const std::string& location, const std::string& what) const;
-    bool authenticate(const HttpAnswer& answer, const std::string& refused, const Ask& ask);
-    bool answer_challenge(const Challenge& challenge, const Ask& ask);
-    std::string bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask);
-    Credentials login();
-    std::string login_explanation();
+    bool authenticate(const HttpAnswer& answer, const std::string& denied, const Ask& ask, bool& renewed);
+    bool log_in(const Ask& ask);
+    enum class Sent { taken, refused, unfit };
+    Sent send_login(const Credentials& login, const Ask& ask);
+    std::optional<std::string> bearer_token(const Challenge& challenge, const Credentials& login, const Ask& ask);
+    Credentials next_login();
+    void note_refusal();
+    void note_success(const std::string& authorization);
+    std::string explanation();
     void pause(std::chrono::milliseconds time) const;
 
     const plan::Reference& reference_;
     std::string host_;
-    const RegistryOptions& options_;
+    const RegistryOptions& options_;  ///< with a history
     std::shared_ptr<Session> session_;
     Http http_;
     Origin origin_;

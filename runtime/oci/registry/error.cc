@@ -67,6 +67,15 @@ bool is_passing(long status) {
     return status == 408 || status == 429 || (status >= 500 && status != 501 && status != 505);
 }
 
+void refuse_page(const HttpAnswer& answer, const std::string& what, const std::string& server) {
+    std::string_view body = trimmed(answer.body);
+    bool is_page = lower(answer.header("content-type")).starts_with("text/html") || body.starts_with('<');
+    if (!is_page) return;
+    throw Error(cat(what, ": not an answer of a registry: the ", server,
+                    " sent a page of text/html (a proxy's, perhaps, or one that asks for a login): ",
+                    printable(body.substr(0, body.find_first_of("\r\n")), detail_limit)));
+}
+
 void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server, const std::string& login) {
     int64_t now = ::time(nullptr);
     std::string line = refusal(answer, what, server, login, now);

@@ -24,9 +24,18 @@ class Refused : public Error {
     long status_;
 };
 
+/// The registry has no such manifest, or does not say that it has.
+class NoManifest : public Refused {
+  public:
+    explicit NoManifest(const std::string& line) : Refused(line, 404) {}
+};
+
 /// Throws the refusal as Unreachable when asking later may help (429, 5xx), else as Refused.
 [[noreturn]] void refuse(const HttpAnswer& answer, const std::string& what, const std::string& server,
                          const std::string& login = {});
+
+/// Throws Error when an answer of success is a page for people: a proxy's, or one that asks for a login.
+void refuse_page(const HttpAnswer& answer, const std::string& what, const std::string& server);
 
 /// The first message of the specification's error document, else the start of the body; cut and escaped. Empty for an
 /// empty body.

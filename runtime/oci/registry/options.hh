@@ -5,11 +5,13 @@
 #include <climits>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "runtime/oci/auth/credentials_search.hh"
+#include "runtime/oci/auth/login_history.hh"
 #include "runtime/oci/registry/http.hh"
 #include "runtime/oci/registry/retry.hh"
 
@@ -23,10 +25,13 @@ struct RegistryOptions {
     std::vector<std::string> mirrors;
     std::string proxy;                      ///< see HttpRequest
     std::string no_proxy;
-    /// Looks the login for a host up; called at most once a host, when it asks for one. None: every access is
-    /// anonymous.
-    std::function<CredentialSearch(const std::string& host)> credentials;
-    /// Takes a line about a mirror that is passed over, or a login file that others can read; from any thread.
+    /// Looks a login up; called when a host asks for one, and again when the host has refused what was found. Of the
+    /// query it is told host, direct and refused. None: every access is anonymous.
+    std::function<CredentialSearch(const LoginQuery&)> credentials;
+    /// What is known of the user's logins. None: each client of a registry has its own.
+    std::shared_ptr<LoginHistory> history;
+    bool anonymous = true;  ///< a host that has refused the logins is asked for a token without one
+    /// Takes a line about a mirror or about logins that are passed over ("mirror ...", "logins ..."); from any thread.
     std::function<void(const std::string&)> notice;
     /// Told of a wait of a second or more before a request is tried again, and why; from any thread.
     std::function<void(std::chrono::milliseconds, const std::string& reason)> retrying;

@@ -8,6 +8,7 @@
 #include "runtime/oci/media_type.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/oci/registry/client.hh"
+#include "runtime/oci/registry/error.hh"
 
 namespace berth::oci {
 
@@ -21,6 +22,15 @@ RetryRules with_retries(RetryRules rules, unsigned retries) {
     return rules;
 }
 
+[[noreturn]] void refuse_manifest(RegistryClient& host, const HttpAnswer& answer, const std::string& what) {
+    try {
+        host.refuse_answer(answer, what);
+    } catch (const Refused& problem) {
+        if (answer.status != 404) throw;
+        throw NoManifest(problem.what());
+    }
+}
+
 }  // namespace
 
 struct Registry::Impl {
@@ -30,6 +40,7 @@ struct Registry::Impl {
     std::set<RegistryClient*> senders;                   ///< of the last blob
 
     Impl(const plan::Reference& ref, RegistryOptions opts) : reference(ref), options(std::move(opts)) {
+        if (!options.history) options.history = std::make_shared<LoginHistory>();
         for (const std::string& mirror : options.mirrors) add(mirror, std::make_shared<Session>());
         add(reference.registry, std::make_shared<Session>());
     }
@@ -95,7 +106,7 @@ std::optional<Resolution> Registry::head_manifest(const std::string& tag_or_dige
                      rules);
         // Some registries and proxies know GET alone.
         if (answer.status == 405 || answer.status == 501) return std::nullopt;
-        if (answer.status != 200) host.refuse_answer(answer, impl_->what());
+        if (answer.status != 200) refuse_manifest(host, answer, impl_->what());
         std::string told = answer.header("docker-content-digest");
         if (told.empty()) return std::nullopt;
         auto digest = Digest::parse(told);
@@ -126,7 +137,8 @@ Document Registry::get_manifest(const std::string& tag_or_digest) {
                                       .accept = accepted_manifests(),
                                       .limit = document_limit},
                                      rules);
-        if (answer.status != 200) host.refuse_answer(answer, impl_->what());
+        if (answer.status != 200) refuse_manifest(host, answer, impl_->what());
+        refuse_page(answer, impl_->what(), cat("registry ", host.host()));
         return impl_->verified(std::move(answer), tag_or_digest);
     });
 }
@@ -287,7 +299,9 @@ std::string Registry::get_blob(const Descriptor& blob) {
 void check_login(const std::string& host, RegistryOptions options, const Credentials& credentials) {
     plan::Reference nothing;
     nothing.registry = host;
-    options.credentials = [&](const std::string&) { return CredentialSearch{credentials, {}, {}}; };
+    options.credentials = [&](const LoginQuery&) { return CredentialSearch{credentials, {}, {}}; };
+    options.history = std::make_shared<LoginHistory>();
+    options.anonymous = false;
     RegistryClient client(nothing, host, options, std::make_shared<Session>());
     std::string what = cat("login to ", printable(host));
     HttpAnswer answer = client.get({.path = "", .what = what, .limit = 64 << 10}, options.retry);

@@ -11,6 +11,7 @@ namespace berth::pull {
 namespace {
 
 constexpr const char* greeting = "berth-agree-1";
+constexpr const char* greeting_start = "berth-agree-";
 
 /// Over the words of a message, and what is not said in it but known to both.
 std::string code_of(const std::string& secret, const std::string& words, const std::string& context) {
@@ -31,7 +32,7 @@ std::vector<std::string> unsealed(const std::string& secret, std::string_view li
     return split(words, ' ');
 }
 
-bool is_greeting(const std::string& word) { return word.starts_with("berth-agree-"); }
+bool is_greeting(const std::string& word) { return word.starts_with(greeting_start); }
 
 }  // namespace
 
@@ -47,6 +48,8 @@ std::string agreement_question(const std::string& secret, const std::string& nod
 }
 
 std::string Agreement::answer(std::string_view line) {
+    // Before any work is done for somebody who says anything.
+    if (!line.starts_with(greeting_start)) return {};
     std::vector<std::string> words = unsealed(secret_, line, "");
     if (words.size() < 5 || !is_greeting(words[0]) || !is_word(words[4])) return {};
     if (words[0] != greeting) return sealed(secret_, cat(greeting, " other"), words[4]);

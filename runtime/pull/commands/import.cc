@@ -1,18 +1,25 @@
 // The command line of `berth import`.
+#include <fcntl.h>
+
 #include <filesystem>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/images/spelling.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/import.hh"
+#include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/squash/format/sif.hh"
 
 namespace berth::pull {
 
@@ -37,7 +44,8 @@ void declare(CommandLine& line, ImportArguments& arguments) {
     line.flag("--force", arguments.options.force, "replace an existing file");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
     line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
-    line.argument("image", arguments.image, "REGISTRY/NAME:TAG or NAME@sha256:...").required();
+    line.argument("image", arguments.image,
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., or a file: a squashfs or SIF file, an archive").required();
 }
 
 Options options_of(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
@@ -46,8 +54,9 @@ Options options_of(const ImportArguments& arguments, const plan::Reference& refe
     out.policy = policy_of(arguments.policy);
     out.limits = pull_limits(site);
     out.signatures = signature_rules(site);
-    out.artifacts = artifact_rules(site, environment);
-    out.registry = options_for(reference, "", site, environment);
+    Logins logins(environment, site);
+    out.artifacts = artifact_rules(site, logins);
+    out.registry = options_for(reference, "", site, logins);
     out.registry.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     set_daemon(out, reference, environment);
     if (oci::Machine machine = oci::machine_named(arguments.arch);
@@ -56,11 +65,36 @@ Options options_of(const ImportArguments& arguments, const plan::Reference& refe
     return out;
 }
 
+/// A file that is an image as it lies there.
+std::string copied(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site, int file,
+                   Output& output, PullEvent& event) {
+    check_opened_image(site, reference, file);
+    std::string digest = import_file(file, reference.path, arguments.file, arguments.options, output.meter());
+    event.imported(digest, arguments.file);
+    return digest;
+}
+
+/// What a path names: an archive comes by way of the store, as every image but a squashfs or SIF file.
+Fd file_of(const plan::Reference& reference) {
+    std::string what = cat("importing ", printable(reference.path, 4096));
+    Fd out = sys::open_file(reference.path, O_RDONLY | O_NONBLOCK);
+    if (!S_ISREG(sys::stat_of(out.get(), what).st_mode))
+        throw Error(cat(what, ": it is no regular file; make a squashfs file of a directory with mksquashfs"));
+    return out;
+}
+
 /// Returns the digest. The event is told of what is done, but for an error.
-std::string imported(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site,
+std::string imported(const ImportArguments& arguments, plan::Reference reference, const plan::Site& site,
                      Output& output, PullEvent& event) {
     store::Store store = store::Store::open(arguments.store);
     check_image_here(site, reference);
+    if (reference.kind == plan::Reference::Kind::path) {
+        Fd file = file_of(reference);
+        std::string kind = squash::is_sif(file.get()) ? "" : archive_kind(file.get());
+        if (kind.empty()) return copied(arguments, reference, site, file.get(), output, event);
+        reference = as_archive(store, reference, kind);
+        check_image_here(site, reference);
+    }
     Deadline deadline(site, output);
     Digest digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
     event.pulled(digest.text());
@@ -77,7 +111,8 @@ int import_command(int argc, char** argv) {
     declare(line, arguments);
     if (auto code = line.parse(argc, argv)) return *code;
     plan::Reference reference =
-        plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path());
+        plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path(),
+                                 caller_of_this_process().home);
     plan::Site site = site_of(arguments.site, environment_of_this_process());
     Output output({.quiet = arguments.quiet}, reference.text());
     PullEvent event(site, plan::Event::Kind::import, arguments.image, output.meter());

@@ -54,6 +54,8 @@ void Output::done(const std::string& digest) {
                                refused.empty() ? "" : cat("refused ", refused, "\n"), "fetched ", meter_.fetched(),
                                " ", plan::phases_text(meter_.phase_times()), "\n"));
     }
+    // Of an image that is a file there may be none.
+    if (digest.empty() && !options_.json && !options_.report) return;
     put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched())
                                      : cat(options_.report ? "image " : "", digest, "\n"));
 }
@@ -63,6 +65,12 @@ void Output::early(const Digest& manifest, const std::optional<store::SignatureR
     if (!options_.report) return;
     put(STDOUT_FILENO, cat("early ", manifest, "\n"));
     if (admitted) put(STDOUT_FILENO, cat("signer ", store::signers_text(*admitted), "\nrule ", admitted->rule, "\n"));
+}
+
+void Output::refused_logins(const std::vector<std::string>& words) {
+    if (!options_.report || words.empty()) return;
+    display_->stop();
+    for (const std::string& word : words) put(STDOUT_FILENO, cat("refused-login ", word, "\n"));
 }
 
 void Output::goes_on() const {

@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/pull/progress/display.hh"
@@ -15,9 +16,9 @@ struct OutputOptions {
     bool quiet = false;   ///< nothing but the result
     bool json = false;    ///< objects on standard output, the result among them
     bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
-                          ///< `early MANIFEST`, `signer NAME`, `rule TEXT`, `image DIGEST`, `continues` (the image is
-                          ///< here, or can start; the program goes on until the step ends), `cause WORD`,
-                          ///< `error CODE TEXT`
+                          ///< `early MANIFEST`, `signer NAME`, `rule TEXT`, `variable NAME` (a question),
+                          ///< `refused-login WORD`, `image DIGEST`, `continues` (the image is here, or can start; the
+                          ///< program goes on until the step ends), `cause WORD`, `error CODE TEXT`
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
 
@@ -33,6 +34,8 @@ class Output {
     void done(const std::string& digest);
     /// Before done(): in a report, that the image of this manifest is in the store's partial/, and who has signed it.
     void early(const Digest& manifest, const std::optional<store::SignatureRecord::Admitted>& admitted);
+    /// Before done(): in a report, which logins registries have refused.
+    void refused_logins(const std::vector<std::string>& words);
     /// After done(): in a report, that the program goes on.
     void goes_on() const;
     void failed(const Error& error, plan::Cause cause = plan::Cause::image);

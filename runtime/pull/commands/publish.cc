@@ -33,12 +33,12 @@ plan::Site site_for(const PublishArguments& arguments) {
 }
 
 Options options_of(const PublishArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
-    std::vector<std::string> environment = environment_of_this_process();
+    Logins logins(environment_of_this_process(), site);
     Options out;
     out.limits = pull_limits(site);
     out.signatures = signature_rules(site);
-    out.artifacts = artifact_rules(site, environment);
-    out.registry = options_for(reference, "", site, environment);
+    out.artifacts = artifact_rules(site, logins);
+    out.registry = options_for(reference, "", site, logins);
     // The layers have to be those of the registry itself.
     out.registry.mirrors.clear();
     if (!arguments.to.empty()) out.artifacts.repository = arguments.to;
@@ -85,7 +85,7 @@ plan::Reference repository_to_prune(const PublishArguments& arguments, const pla
 int prune(const PublishArguments& arguments) {
     plan::Site site = site_for(arguments);
     plan::Reference repository = repository_to_prune(arguments, site);
-    ArtifactRules rules = artifact_rules(site, environment_of_this_process());
+    ArtifactRules rules = artifact_rules(site, Logins(environment_of_this_process(), site));
     Output output({.quiet = arguments.quiet}, repository.text());
     Pruned pruned = prune_published(repository, rules.registry, arguments.dry, output.meter());
     output.stop();

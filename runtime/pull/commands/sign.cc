@@ -21,8 +21,9 @@ struct SignArguments {
 void sign(const SignArguments& arguments) {
     plan::Reference reference = plan::parse_reference(arguments.image);
     std::vector<std::string> environment = environment_of_this_process();
+    plan::Site site = site_of(arguments.site, environment);
     oci::RegistryOptions options =
-        options_for(reference, "", site_of(arguments.site, environment), environment);
+        options_for(reference, "", site, Logins(environment, site));
     options.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
     // What is signed comes from the registry itself, and goes there.
     options.mirrors.clear();

@@ -6,6 +6,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/transfer/daemons.hh"
@@ -41,8 +42,9 @@ Options options_of(const plan::Reference& reference, const plan::Site& site) {
     options.policy = Policy::missing;
     options.limits = pull_limits(site);
     options.signatures = signature_rules(site);
-    options.artifacts = artifact_rules(site, environment);
-    options.registry = options_for(reference, "", site, environment);
+    Logins logins(environment, site);
+    options.artifacts = artifact_rules(site, logins);
+    options.registry = options_for(reference, "", site, logins);
     set_daemon(options, reference, environment);
     return options;
 }
@@ -100,7 +102,8 @@ int check_file(const store::Store& store, const VerifyArguments& arguments) {
     plan::Site site = site_for(arguments);
     std::optional<plan::Reference> image;
     if (!arguments.images.empty())
-        image = plan::with_absolute_path(plan::parse_reference(arguments.images[0]), std::filesystem::current_path());
+        image = plan::with_absolute_path(plan::parse_reference(arguments.images[0]), std::filesystem::current_path(),
+                                 caller_of_this_process().home);
     auto options = [&](const plan::Reference& reference) {
         check_image_here(site, reference);
         return options_of(reference, site);

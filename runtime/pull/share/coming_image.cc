@@ -12,6 +12,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/request_path.hh"
 
 namespace berth::pull::share {
 
@@ -21,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Of a header; what libmicrohttpd has for all of a request is more.
 constexpr size_t here_word_limit = 32 << 10;
-constexpr uint32_t asked_limit = 64;
 constexpr uint32_t part_limit = 256 << 10;  ///< bytes that are sent at once of a piece that is on its way
 /// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
 constexpr size_t parts_limit = 32, neighbour_parts_limit = 8;
@@ -59,31 +59,23 @@ void ComingImage::set_owners(std::shared_ptr<const PieceOwners> owners, std::opt
 }
 
 std::string ComingImage::path(Arrivals::Pieces pieces) const {
-    return cat(path_start, name_, '/', pieces.first, '/', pieces.count);
+    return text_of(ComingPath{.manifest = name_, .pieces = pieces});
 }
 
 std::string ComingImage::path_of_all(std::optional<unsigned> node) const {
-    return cat(path_start, name_, "/all/", node ? std::to_string(*node) : "-");
+    return text_of(ComingPath{.manifest = name_, .is_all = true, .node = node});
 }
 
 std::optional<ComingImage::Answer> ComingImage::answer(std::string_view path, std::string_view here) const {
-    std::vector<std::string> words = split(std::string(path), '/');
-    if (words.size() != 5 || words[2] != name_) return std::nullopt;
-    uint64_t first = 0, count = 0;
-    if (words[3] == "all") {
+    auto asked = parse_coming_path(path, partial_->arrivals->count());
+    if (!asked || asked->manifest != name_) return std::nullopt;
+    if (asked->is_all) {
         auto bits = oci::decode_base64(here);
-        bool is_late = words[4] == "-";
-        if (!bits || (!is_late && !parse_number(words[4], UINT32_MAX, first))) return std::nullopt;
-        auto node = is_late ? std::nullopt : std::optional(static_cast<unsigned>(first));
-        return Answer(*this, {}, std::move(*bits), node, true);
+        return bits ? std::optional(Answer(*this, {}, std::move(*bits), asked->node, true)) : std::nullopt;
     }
-    uint32_t pieces = partial_->arrivals->count();
-    bool is_asked = parse_number(words[3], pieces, first) && parse_number(words[4], asked_limit, count) && count > 0 &&
-                    first + count <= pieces;
-    if (!is_asked) return std::nullopt;
-    std::vector<Answer::Left> asked;
-    for (uint64_t i = 0; i < count; ++i) asked.push_back({static_cast<uint32_t>(first + i)});
-    return Answer(*this, std::move(asked), "", std::nullopt, false);
+    std::vector<Answer::Left> left;
+    for (uint32_t i = 0; i < asked->pieces.count; ++i) left.push_back({asked->pieces.first + i});
+    return Answer(*this, std::move(left), "", std::nullopt, false);
 }
 
 bool ComingImage::is_passed_on(uint32_t piece) const {

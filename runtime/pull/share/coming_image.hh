@@ -22,7 +22,6 @@ std::string word_of(const Arrivals& arrivals);
 /// Safe to use from all threads.
 class ComingImage {
   public:
-    static constexpr const char* path_start = "/coming/";
     /// Of a request for all pieces: those that the asking node has, see word_of().
     static constexpr const char* here_header = "Berth-Here";
 
@@ -72,12 +71,9 @@ class ComingImage {
         bool in_part_ = false, is_over_ = false;
     };
 
-    /// What a GET of `path` answers; nothing when there is no such thing. The answer does not outlive this object.
-    ///
-    ///     /coming/MANIFEST/FIRST/COUNT    these pieces, in this order, for somebody who waits for them
-    ///     /coming/MANIFEST/all/NODE       all that the node takes from this one, as it comes, what starts read before
-    ///                                     the rest; of what is on its way to this one, the part that has come.
-    ///                                     NODE: its place, or "-"
+    /// What a GET of `path` (see ComingPath) answers; nothing when there is no such thing. The answer does not outlive
+    /// this object. Pieces that are named come in their order, for somebody who waits for them. All come as they are
+    /// here, what starts read before the rest; of what is on its way to this one, the part that has come.
     std::optional<Answer> answer(std::string_view path, std::string_view here) const;
 
     std::string path(Arrivals::Pieces pieces) const;

@@ -3,7 +3,6 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/pull/share/newcomers.hh"
 
 namespace berth::pull::share {
 
@@ -27,10 +27,14 @@ class Connections {
     /// `listening` does not block. Raises the limit of open files. Throws SysError.
     explicit Connections(Fd listening);
 
-    /// Waits for what comes, at most `patience` (below 0: for ever). Who has not been accepted ten seconds after it
-    /// came is dropped, without a word. Throws SysError.
+    /// Waits for what comes, at most `patience` (below 0: for ever). Of one that is not accepted a line is told, and
+    /// the next one only when it was greeted; a stranger has said nothing behind its first line. Who has not been
+    /// accepted ten seconds after it came is dropped, the oldest sooner where there are many. Throws SysError.
     std::vector<Arrived> wait(std::chrono::milliseconds patience);
 
+    /// Its first line was a good one, which it may have heard from somebody else: it is to show that it knows more.
+    /// False when it has gone.
+    bool greet(Id connection);
     /// It is of the step: it may say longer lines, and lives.
     void accept(Id connection);
     /// One line, whose end is added. A connection whose lines are not read ends, which wait() tells.
@@ -42,19 +46,22 @@ class Connections {
     size_t accepted() const { return accepted_; }
 
   private:
+    enum class Stage { stranger, greeted, accepted };
     struct Peer {
         Fd socket;
         Clock::time_point came;
-        bool is_accepted = false, is_closing = false, is_writing = false;
+        Stage stage = Stage::stranger;
+        bool is_closing = false, is_writing = false;
         std::string in, out;
         size_t looked_at = 0;  ///< of `in`: no line end before
         size_t sent = 0;       ///< of `out`
     };
 
     void take_new();
-    void make_room();
-    void drop_silent();
+    bool make_room();
+    void drop_overdue();
     bool read(Id id, Peer& peer, std::vector<Arrived>& out);
+    bool take_lines(Id id, Peer& peer, std::vector<Arrived>& out);
     bool write(Id id, Peer& peer);
     void wait_for(Id id, Peer& peer, bool writing);
     void end(Id id);
@@ -64,7 +71,8 @@ class Connections {
     size_t limit_;
     size_t accepted_ = 0;
     std::unordered_map<Id, Peer> peers_;
-    std::deque<Id> strangers_;   ///< by age; some may be gone or accepted
+    Newcomers strangers_, greeted_;
+    std::vector<Id> resumed_;    ///< accepted, with lines that have not been told
     std::vector<Id> ended_;      ///< to be told
 };
 

@@ -21,6 +21,10 @@ using std::chrono::milliseconds;
 /// How long the tracker may take for a plan, and one node for the documents, before this node goes on alone.
 constexpr auto documents_patience = std::chrono::seconds(60);
 constexpr auto plan_patience = std::chrono::seconds(10);
+/// And for any word, once there is a plan: each report is answered.
+constexpr auto tracker_patience = std::chrono::seconds(30);
+/// Who had bytes so lately has more of them soon.
+constexpr auto work_after_bytes = std::chrono::seconds(20);
 
 template <typename... Takes>
 struct Overloaded : Takes... {
@@ -46,6 +50,13 @@ struct KnownLayer {
 /// not count.
 constexpr unsigned coming_limit = 3;
 constexpr auto fed_lately = milliseconds(300);
+
+/// Bytes of a layer as squashfs, by those that the registry has: far above any honest one, which has some times as
+/// many where nothing is compressed. Who gets more pulls the layer, and who gets less has not filled the disk.
+uint64_t most_bytes(uint64_t packed) {
+    constexpr uint64_t times = 16, least = 64 << 20;
+    return packed > (UINT64_MAX - least) / times ? UINT64_MAX : packed * times + least;
+}
 
 /// Whether the layer `index` may begin to come: of those that wait the largest is the first, at all nodes alike.
 bool is_its_turn(const std::vector<KnownLayer>& layers, unsigned index, std::chrono::steady_clock::time_point now) {
@@ -94,6 +105,7 @@ struct Member::Impl {
     TrackerClient tracker;
     std::unique_ptr<LayerServer> server;
     std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0;
+    std::atomic<std::chrono::steady_clock::time_point> at_work_until = {};
 
     mutable std::mutex mutex;  ///< of what follows
     std::condition_variable changed;
@@ -109,8 +121,8 @@ Member::Impl::Impl(MemberSettings its)
     : settings(std::move(its)), token(client_token(settings.place.secret)), tracker(settings.place) {
     Identity identity = make_identity();
     server = std::make_unique<LayerServer>(ServerSettings{
-        .identity = identity, .token = token, .first_port = settings.first_port, .last_port = settings.last_port,
-        .rate = settings.rate});
+        .identity = identity, .token = token, .address = settings.address, .first_port = settings.first_port,
+        .last_port = settings.last_port, .rate = settings.rate});
     std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
     tracker.send(Hello{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
                        settings.image, release, link_speed(address)});
@@ -149,20 +161,26 @@ void Member::Impl::be_alone(const std::string& reason) {
 
 void Member::Impl::report_progress() {
     Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = server->sent()};
+    progress.is_at_work = std::chrono::steady_clock::now() < at_work_until.load();
     {
         std::lock_guard lock(mutex);
-        for (const KnownLayer& layer : layers)
+        for (const KnownLayer& layer : layers) {
             for (uint64_t bytes : layer.behind) progress.behind += bytes;
+            uint32_t pieces = 0;
+            for (unsigned stripe = 0; stripe < stripe_count; ++stripe) pieces += layer.growing->count(stripe);
+            progress.layers.push_back({pieces, layer.coming == KnownLayer::Coming::yes});
+        }
     }
     send(progress);
 }
 
 void Member::Impl::listen() {
-    auto next_report = std::chrono::steady_clock::now();
+    auto next_report = std::chrono::steady_clock::now(), heard = next_report;
     try {
         for (;;) {
             auto message = tracker.receive(milliseconds(250));
             if (message) take(*message);
+            if (message) heard = std::chrono::steady_clock::now();
             bool is_working = false;
             {
                 std::lock_guard lock(mutex);
@@ -170,6 +188,8 @@ void Member::Impl::listen() {
                 is_working = has_plan;
             }
             if (!is_working || std::chrono::steady_clock::now() < next_report) continue;
+            if (std::chrono::steady_clock::now() - heard > tracker_patience)
+                throw Error(cat("srun's berth has said nothing for ", tracker_patience.count(), " seconds"));
             report_progress();
             next_report = std::chrono::steady_clock::now() + std::chrono::seconds(1);
         }
@@ -344,6 +364,7 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
     unsigned index = impl.index_of(diff_id);
     ReceiveSettings settings{
         .token = impl.token,
+        .limit = most_bytes(layer.size),
         .stop = impl.settings.stop,
         .complain =
             [&](const SourcePeer& source, Fault fault, const std::string& reason) {
@@ -352,6 +373,8 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
                                              reason));
                 impl.send(Complaint{source.peer.key, index, fault, reason});
             },
+        .will_not_have =
+            [&](const SourcePeer& source) { impl.send(Complaint{source.peer.key, index, Fault::gone, ""}); },
         .received =
             [&](uint64_t bytes) {
                 impl.received_bytes += bytes;
@@ -401,7 +424,16 @@ void Member::leave_to_others(const Digest& layer, const std::string& reason) {
     tell_failed(layer, reason);
 }
 
-void Member::count_registry(uint64_t bytes) { impl_->registry_bytes += bytes; }
+void Member::count_registry(uint64_t bytes) {
+    impl_->registry_bytes += bytes;
+    be_at_work(work_after_bytes);
+}
+
+void Member::be_at_work(milliseconds longest) {
+    auto until = std::chrono::steady_clock::now() + longest;
+    for (auto known = impl_->at_work_until.load(); known < until;)
+        if (impl_->at_work_until.compare_exchange_weak(known, until)) return;
+}
 
 void Member::serve_to_the_end() {
     impl_->send(Finished{});

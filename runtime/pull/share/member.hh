@@ -26,7 +26,6 @@ struct MemberSettings {
     uint16_t last_port = 0;
     uint64_t rate = 0;              ///< bytes a second that are sent at most; 0: no limit
     const std::atomic<bool>* stop = nullptr;
-    std::shared_ptr<const void> companion = {};  ///< what is to live as long as this node has a part
     std::function<void(const std::string&)> notice;  ///< takes a line for people; any thread
     /// Takes how far the nodes are, once a second; nothing when this node is alone; any thread.
     std::function<void(const std::optional<StepStatus>&)> status;
@@ -82,6 +81,9 @@ class Member {
     void tell_failed(const Digest& layer, const std::string& reason);
     /// Bytes that came from the registry.
     void count_registry(uint64_t bytes);
+    /// This node brings something, or waits for its registry, and may for so long have nothing for the others: nobody
+    /// is to take it for dead.
+    void be_at_work(std::chrono::milliseconds longest);
 
     /// Everything is here. Returns when no node needs this one any more, or srun has gone.
     void serve_to_the_end();

@@ -46,6 +46,17 @@ std::string role_words(const LayerRole& role) {
     return out;
 }
 
+const char* fault_word(Fault fault) {
+    return fault == Fault::wrong ? "wrong" : fault == Fault::gone ? "gone" : "silent";
+}
+
+std::string layers_word(const std::vector<LayerProgress>& layers) {
+    std::string out;
+    for (const LayerProgress& layer : layers)
+        out += cat(out.empty() ? "" : ",", layer.pieces, layer.is_awaited ? "+" : "");
+    return out.empty() ? none : out;
+}
+
 struct Writer {
     std::string operator()(const Hello& it) const {
         std::string out = cat("hello ", peer_words(it.self), ' ', it.rank, ' ', it.image, ' ', it.release);
@@ -71,11 +82,12 @@ struct Writer {
         return cat("failed ", layer_word(it.layer), ' ', reason_word(it.reason));
     }
     std::string operator()(const Complaint& it) const {
-        return cat("complaint ", it.key, ' ', it.layer, it.fault == Fault::wrong ? " wrong " : " silent ",
+        return cat("complaint ", it.key, ' ', it.layer, ' ', fault_word(it.fault), ' ',
                    reason_word(it.reason));
     }
     std::string operator()(const Progress& it) const {
-        return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind, ' ', it.sent);
+        return cat("progress ", it.registry, ' ', it.peers, ' ', it.behind, ' ', it.sent, ' ', it.is_at_work ? 1 : 0,
+                   ' ', layers_word(it.layers));
     }
     std::string operator()(const Finished&) const { return "finished"; }
     std::string operator()(const Enter& it) const {
@@ -279,14 +291,29 @@ Sealed read_owned_sealed(Words& words) {
 Complaint read_complaint(Words& words) {
     std::string key = words.key();
     unsigned layer = words.layer();
-    std::string_view fault = words.next();
-    need(fault == "wrong" || fault == "silent");
-    return {key, layer, fault == "wrong" ? Fault::wrong : Fault::silent, words.reason()};
+    std::string_view word = words.next();
+    for (Fault fault : {Fault::silent, Fault::wrong, Fault::gone})
+        if (word == fault_word(fault)) return {key, layer, fault, words.reason()};
+    throw NoMessage{};
+}
+
+std::vector<LayerProgress> read_layers(std::string_view word) {
+    std::vector<LayerProgress> out;
+    if (word == none) return out;
+    for (std::string& text : split(word, ',')) {
+        bool is_awaited = text.ends_with('+');
+        if (is_awaited) text.pop_back();
+        out.push_back({static_cast<uint32_t>(Words::number_of(text, UINT32_MAX)), is_awaited});
+        need(out.size() <= layer_limit);
+    }
+    return out;
 }
 
 Progress read_progress(Words& words) {
     Progress out;
     for (uint64_t* number : {&out.registry, &out.peers, &out.behind, &out.sent}) *number = words.number();
+    out.is_at_work = words.number(1) == 1;
+    out.layers = read_layers(words.next());
     return out;
 }
 

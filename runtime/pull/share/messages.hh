@@ -12,6 +12,8 @@
 
 #include "runtime/base/digest.hh"
 #include "runtime/pull/share/plan.hh"
+#include "runtime/pull/share/shared_document.hh"
+#include "runtime/pull/share/step_status.hh"
 
 namespace berth::pull::share {
 
@@ -22,15 +24,6 @@ struct Peer {
     uint16_t port = 0;
     std::string key;      ///< "sha256//BASE64" of its public key, as CURLOPT_PINNEDPUBLICKEY takes it
 };
-
-/// A manifest, image index or config, as the registry sent it.
-struct SharedDocument {
-    Digest digest;
-    std::string content_type;  ///< may be empty
-    std::string bytes;
-};
-
-using DocumentList = std::vector<SharedDocument>;
 
 // From a node.
 
@@ -71,6 +64,7 @@ struct Failed {
 enum class Fault {
     silent,  ///< it does not answer, or its connection fails: that may be the network's fault
     wrong,   ///< what it sends
+    gone,    ///< it says that it will not have the layer, which is no fault
 };
 /// About a source; `reason` is a line for people.
 struct Complaint {
@@ -79,12 +73,19 @@ struct Complaint {
     Fault fault = Fault::silent;
     std::string reason;
 };
+/// How far a node is with one layer.
+struct LayerProgress {
+    uint32_t pieces = 0;      ///< that it has, and can send
+    bool is_awaited = false;  ///< it asks others for more of them
+};
 /// Once a second while layers come.
 struct Progress {
     uint64_t registry = 0;  ///< bytes so far from the registry
     uint64_t peers = 0;     ///< and from other nodes
     uint64_t behind = 0;    ///< that its sources had at the last word, and it had not
     uint64_t sent = 0;      ///< bytes so far to other nodes
+    bool is_at_work = false;  ///< something comes from the registry or is made of that; or it is to wait (Retry-After)
+    std::vector<LayerProgress> layers = {};  ///< in the order of Have
 };
 /// Everything is here and published. The node goes on serving until End.
 struct Finished {};
@@ -133,15 +134,6 @@ struct Alone {
     std::optional<unsigned> layer;
     std::string reason;
 };
-/// In answer to Progress: how far the nodes that share the image are.
-struct StepStatus {
-    unsigned nodes = 0, ready = 0;     ///< of them; of those, who have everything
-    uint64_t registry = 0, peers = 0;  ///< bytes so far from the registry, and from other nodes, of all together
-    uint64_t rate = 0, median = 0;     ///< bytes a second: of all together, and of the one in the middle
-    std::string last;                  ///< the node that lacks most; empty: all have everything
-    uint64_t last_bytes = 0, last_total = 0;  ///< that it has got, and is to get
-    bool is_told_here = false;         ///< this node tells people of it, and no other does
-};
 /// Nobody needs anything of this node any more.
 struct End {};
 
@@ -159,7 +151,7 @@ struct Gone {
 using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End, Roster, Proved, Gone>;
 
 /// Form of the messages: nodes with another one pull alone.
-inline constexpr uint64_t release = 3;
+inline constexpr uint64_t release = 4;
 /// Form of what is sent about an image that has started, and which node is asked for what (PieceOwners).
 inline constexpr uint64_t pieces_release = 3;
 

@@ -111,6 +111,7 @@ void PieceExchange::Impl::enter() {
     Identity identity = make_identity();
     server = std::make_unique<LayerServer>(ServerSettings{.identity = identity,
                                                           .token = token,
+                                                          .address = settings.address,
                                                           .first_port = settings.first_port,
                                                           .last_port = settings.last_port,
                                                           .rate = settings.rate});

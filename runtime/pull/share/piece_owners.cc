@@ -121,7 +121,8 @@ std::vector<unsigned> PieceOwners::successors(unsigned node) const {
 
 unsigned PieceOwners::source(uint32_t piece, std::optional<unsigned> node) const {
     unsigned owner = owners_[piece];
-    if (!node || *node / columns_ == owner / columns_) return owner;
+    // A number that no node has is of one who asks, and says what it likes.
+    if (!node || *node >= nodes_ || *node / columns_ == owner / columns_) return owner;
     unsigned relay = *node / columns_ * columns_ + owner % columns_;
     // The last row may be shorter than the others.
     if (relay >= nodes_) relay -= columns_;

@@ -23,7 +23,7 @@ class PieceOwners {
     unsigned owner(uint32_t piece) const { return owners_[piece]; }
     bool is_in_profile(uint32_t piece) const { return is_in_profile_[piece]; }
     /// Whom the node asks: itself for what it asks the registry for. A node without a number, which came later than the
-    /// others, asks the owner.
+    /// others, asks the owner, as does a number that is not one of theirs.
     unsigned source(uint32_t piece, std::optional<unsigned> node) const;
     /// Others may have the piece from the node.
     bool is_passed_on(uint32_t piece, unsigned node) const;

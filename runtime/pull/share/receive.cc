@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/request_path.hh"
 
 namespace berth::pull::share {
 
@@ -26,7 +28,6 @@ using std::chrono::seconds;
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
 constexpr auto seal_patience = seconds(10);
-constexpr int busy_patience = 3;  ///< times ReceiveSettings::patience
 constexpr unsigned most_doublings = 6;  ///< of ReceiveSettings::back
 
 void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
@@ -84,7 +85,6 @@ class StripeReceiver {
     unsigned returns_ = 0;
     bool is_complete_ = false;
     Clock::time_point heard_;  ///< when the last byte came, or the source was asked
-    bool has_heard_ = false;   ///< of the source
     Clock::time_point fed_;    ///< when the last byte of a piece came, or the source was asked
 };
 
@@ -92,6 +92,8 @@ void StripeReceiver::check_over() const {
     if (settings_.stop != nullptr && *settings_.stop)
         throw Error(cat("receiving layer ", layer_.diff_id(), ": stopped"));
     if (settings_.is_over()) throw NotShared("the layer is not to be received any more");
+    if (auto sealed = layer_.sealed(); sealed && sealed->size > settings_.limit)
+        throw NotShared(cat("its owner says that it has ", human_bytes(sealed->size), ", more than can be made of it"));
 }
 
 void StripeReceiver::await_seal() const {
@@ -102,10 +104,13 @@ void StripeReceiver::await_seal() const {
 }
 
 void StripeReceiver::run() {
-    for (auto last_word = Clock::now(); !layer_.has_stripe(stripe_);) {
+    auto last_piece = Clock::now();
+    for (uint32_t had = 0; !layer_.has_stripe(stripe_);) {
         check_over();
-        if (Clock::now() - last_word > settings_.patience * (proven_.empty() ? 1 : busy_patience))
-            throw NotShared("no other node answers");
+        // Of both stripes: as long as one comes, the other one's sources may only be late.
+        uint32_t has = layer_.count(0) + layer_.count(1);
+        if (std::exchange(had, has) != has) last_piece = Clock::now();
+        if (Clock::now() - last_piece > settings_.patience) throw NotShared("no piece of it comes");
         auto source = sources_.current(stripe_);
         if (!source) {
             std::this_thread::sleep_for(milliseconds(50));
@@ -113,7 +118,6 @@ void StripeReceiver::run() {
         }
         uint32_t before = layer_.count(stripe_);
         std::string problem = take_from(*source);
-        if (has_heard_) last_word = heard_;
         if (goes_back_) sources_.begin_again(stripe_, *source), returns_ = std::min(returns_ + 1, most_doublings);
         if (is_moved_ || goes_back_) {
             went_on_.reset();
@@ -127,9 +131,10 @@ void StripeReceiver::run() {
         if (is_over() || should_try_again()) continue;
         if (!is_starved_ && !is_gone_) settings_.complain(*source, is_lost_ ? Fault::silent : Fault::wrong, problem);
         if (is_starved_ || is_lost_) went_on_ = Clock::now();
+        if (is_gone_ && settings_.will_not_have) settings_.will_not_have(*source);
         sources_.pass_over(stripe_, *source);
         // Whoever has just failed is not asked again at once where there is nobody else.
-        if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(50));
+        if (layer_.count(stripe_) == before) std::this_thread::sleep_for(milliseconds(is_gone_ ? 250 : 50));
     }
 }
 
@@ -144,10 +149,10 @@ std::string StripeReceiver::take_from(const SourcePeer& source) {
     filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false, is_lost_ = false, is_gone_ = false;
     goes_back_ = false;
     key_ = source.peer.key;
-    heard_ = fed_ = Clock::now(), has_heard_ = false;
+    heard_ = fed_ = Clock::now();
     PeerRequests::Answer answer = requests_.get(
         {.peer = source.peer,
-         .path = cat('/', layer_.diff_id().hex(), '/', stripe_, '/', layer_.count(stripe_)),
+         .path = text_of(LayerPath{std::string(layer_.diff_id().hex()), stripe_, layer_.count(stripe_)}),
          .token = settings_.token,
          .take = [this](std::string_view data) { return take(data); },
          .should_leave = [this] { return should_leave(); }});
@@ -159,7 +164,7 @@ std::string StripeReceiver::take_from(const SourcePeer& source) {
 
 /// False to leave the source.
 bool StripeReceiver::take(std::string_view data) {
-    heard_ = Clock::now(), has_heard_ = true;
+    heard_ = Clock::now();
     while (!data.empty()) {
         if (head_) {
             size_t part = std::min<size_t>(data.size(), head_->size - filled_);
@@ -195,6 +200,8 @@ bool StripeReceiver::take_piece() {
         wanted = piece_at(stripe_, place, pieces_in(layer_.sealed()->size)).value_or(UINT32_MAX);
     }
     if (head.index != wanted) return problem_ = "it sends pieces in a wrong order", false;
+    if (uint64_t{head.index} * piece_size + head.size > settings_.limit)
+        return problem_ = "it sends more than can be made of the layer", false;
     if (sum_of_piece({piece_.data(), head.size}) != head.sum) return problem_ = "it sent wrong bytes", false;
     write_piece(file_, head, piece_.data(), layer_.diff_id());
     layer_.add(head.index, head.size, head.sum);

@@ -51,17 +51,21 @@ class NotShared : public Error {
 
 struct ReceiveSettings {
     std::string token;                          ///< see client_token()
+    /// Bytes that the layer may have: what is sent before its owner has told, and what that tells.
+    uint64_t limit = UINT64_MAX;
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
-    /// Without a word from any source; three times that for who has had pieces: then the network was busy rather than
-    /// closed, and to pull alone would be to begin anew.
-    std::chrono::milliseconds patience{20'000};
-    /// After so long without a piece the next source may have some. That is no fault of the one that is left.
-    std::chrono::milliseconds starving{30'000};
+    /// Without a piece of the layer, whatever its sources say. The tracker knows sooner when nobody will send it.
+    std::chrono::milliseconds patience{300'000};
+    /// After so long without a piece the next source may have some. That is no fault of the one that is left. The
+    /// last one of a list, who has all of the layer, is asked before the tracker takes this node for cut off.
+    std::chrono::milliseconds starving{15'000};
     /// So long after a source had nothing, or its connection failed, the first one is asked again: else all who left
     /// theirs gather at a few, and the more they are the less each of them gets.
     std::chrono::milliseconds back{30'000};
     /// Told of a source that is passed over, and why; any thread.
     std::function<void(const SourcePeer&, Fault, const std::string& reason)> complain;
+    /// Told of a source that says that it will not have the layer; any thread.
+    std::function<void(const SourcePeer&)> will_not_have = {};
     /// Told of bytes that came and were right; any thread.
     std::function<void(uint64_t)> received;
     /// Told how many bytes of the stripe the source has that are not here yet; any thread.

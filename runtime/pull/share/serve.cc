@@ -1,20 +1,23 @@
 #include "runtime/pull/share/serve.hh"
 
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <unordered_map>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/base/throttle.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/acceptor.hh"
+#include "runtime/pull/share/newcomers.hh"
 #include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/request_path.hh"
 
 namespace berth::pull::share {
 
@@ -28,32 +31,34 @@ constexpr size_t block_size = piece_size + 4096;
 constexpr const char* tls_priorities =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:%SERVER_PRECEDENCE:-CIPHER-ALL:+AES-128-GCM:+CHACHA20-POLY1305";
 
-struct Request {
-    std::string layer;  ///< hex of the diff_id
-    unsigned stripe = 0;
-    uint32_t place = 0;
-};
-
-std::optional<Request> parse_path(std::string_view path) {
-    std::vector<std::string> words = split(std::string(path), '/');
-    uint64_t stripe = 0, place = 0;
-    if (words.size() != 4 || !words[0].empty() || !parse_number(words[2], stripe_count - 1, stripe) ||
-        !parse_number(words[3], UINT32_MAX, place))
-        return std::nullopt;
-    return Request{words[1], static_cast<unsigned>(stripe), static_cast<uint32_t>(place)};
-}
-
 Fd listening_socket(const ServerSettings& settings) {
     for (unsigned port = settings.first_port; port <= settings.last_port; ++port)
-        if (Fd out = listen_at(static_cast<uint16_t>(port))) return out;
-    throw Error(cat("opening a port at which this node serves layers to the others of its step: none of ",
+        if (Fd out = listen_at(static_cast<uint16_t>(port), settings.address)) return out;
+    throw Error(cat("opening a port at which this node serves layers to the others of its step",
+                    settings.address.empty() ? "" : cat(" (address ", settings.address, ")"), ": none of ",
                     settings.first_port, " to ", settings.last_port, " is free; see share.ports in berth.conf"));
 }
+
+/// Until the token of a connection that has begun is here.
+constexpr auto token_patience = std::chrono::seconds(10);
 
 }  // namespace
 
 struct LayerServer::Impl {
-    explicit Impl(ServerSettings its) : settings(std::move(its)), throttle(settings.rate) {}
+    explicit Impl(ServerSettings its)
+        : settings(std::move(its)),
+          room(room_in(raise_file_limit(), settings.connections)),
+          throttle(settings.rate),
+          newcomers(room.newcomers, token_patience) {}
+
+    /// How many connections there can be, so that half of the files that this process may open are left for the pull.
+    struct Room {
+        size_t newcomers;  ///< that have not begun; and as many again that have, and have shown no token
+        size_t known;
+    };
+    static Room room_in(size_t files, size_t wanted) {
+        return {std::min<size_t>(files / 8, 512), std::min(files / 4, wanted)};
+    }
 
     /// One answer under way.
     struct Stream {
@@ -82,16 +87,26 @@ struct LayerServer::Impl {
         auto found = layers.find(hex);
         return found == layers.end() ? nullptr : found->second;
     }
-    bool is_allowed(MHD_Connection* connection) const;
+    bool is_allowed(MHD_Connection* connection);
+    void take(Acceptor::Connection connection) const;
+    void drop_overdue();
+    static void note(void* its, MHD_Connection* connection, void** context, MHD_ConnectionNotificationCode what);
     static MHD_Result reply(MHD_Connection* connection, unsigned status);
     static ssize_t fill(void* stream, uint64_t, char* out, size_t size);
     ssize_t next(Stream& stream, char* out, size_t size);
     static void begin_piece(Stream& stream, char* out);
 
     ServerSettings settings;
+    Room room;
     Throttle throttle;
     MHD_Daemon* daemon = nullptr;
-    std::mutex mutex;
+    std::unique_ptr<Acceptor> acceptor;
+    uint16_t port = 0;
+    std::mutex newcomers_mutex;  ///< of what follows
+    Newcomers newcomers;         ///< that have shown no token
+    std::unordered_map<Newcomers::Id, int> sockets;  ///< of all connections
+    Newcomers::Id next_newcomer = 1;
+    std::mutex mutex;  ///< of what follows
     std::map<std::string, std::shared_ptr<GrowingLayer>> layers;
     std::shared_ptr<ComingImage> coming;
     std::atomic<uint64_t> sent = 0;
@@ -99,9 +114,42 @@ struct LayerServer::Impl {
     std::atomic<bool> is_ending = false;
 };
 
-bool LayerServer::Impl::is_allowed(MHD_Connection* connection) const {
+bool LayerServer::Impl::is_allowed(MHD_Connection* connection) {
     const char* said = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    return said != nullptr && oci::same_code(said, cat("Bearer ", settings.token));
+    if (said == nullptr || !oci::same_code(said, cat("Bearer ", settings.token))) return false;
+    const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    std::lock_guard lock(newcomers_mutex);
+    if (info != nullptr) newcomers.remove(reinterpret_cast<Newcomers::Id>(info->socket_context));
+    return true;
+}
+
+/// The library closes the socket, whatever comes of it.
+void LayerServer::Impl::take(Acceptor::Connection connection) const {
+    MHD_add_connection(daemon, connection.socket.release(), reinterpret_cast<sockaddr*>(&connection.from),
+                       connection.from_size);
+}
+
+/// A connection has begun, or has ended: its socket is still open.
+void LayerServer::Impl::note(void* its, MHD_Connection* connection, void** context,
+                             MHD_ConnectionNotificationCode what) {
+    auto& self = *static_cast<Impl*>(its);
+    const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    std::lock_guard lock(self.newcomers_mutex);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED && info != nullptr) {
+        *context = reinterpret_cast<void*>(self.next_newcomer);
+        self.newcomers.add(self.next_newcomer, std::chrono::steady_clock::now());
+        self.sockets.emplace(self.next_newcomer++, info->connect_fd);
+    } else if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        self.newcomers.remove(reinterpret_cast<Newcomers::Id>(*context));
+        self.sockets.erase(reinterpret_cast<Newcomers::Id>(*context));
+    }
+}
+
+/// Whoever shows no token has no thread for long, however it goes about that.
+void LayerServer::Impl::drop_overdue() {
+    std::lock_guard lock(newcomers_mutex);
+    for (Newcomers::Id id : newcomers.take_overdue(std::chrono::steady_clock::now()))
+        if (auto found = sockets.find(id); found != sockets.end()) ::shutdown(found->second, SHUT_RDWR);
 }
 
 MHD_Result LayerServer::Impl::reply(MHD_Connection* connection, unsigned status) {
@@ -153,8 +201,8 @@ ssize_t LayerServer::Impl::fill_coming(void* its, uint64_t, char* out, size_t si
 MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
     if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
     bool is_get = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0;
-    if (is_get && std::string_view(path).starts_with(ComingImage::path_start)) return answer_coming(connection, path);
-    auto request = parse_path(path);
+    if (is_get && std::string_view(path).starts_with(ComingPath::start)) return answer_coming(connection, path);
+    auto request = parse_layer_path(path);
     auto layer = request ? find(request->layer) : nullptr;
     if (!is_get || !layer) return reply(connection, MHD_HTTP_NOT_FOUND);
     return stream(connection, new Stream{this, layer, request->stripe, request->place}, fill);
@@ -202,6 +250,7 @@ ssize_t LayerServer::Impl::next(Stream& stream, char* out, size_t size) {
 LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
     Impl& impl = *impl_;
     Fd socket = listening_socket(impl.settings);
+    impl.port = port_of(socket.get());
     auto answer = [](void* its, MHD_Connection* connection, const char* path, const char* method, const char*,
                      const char*, size_t*, void**) -> MHD_Result {
         try {
@@ -211,34 +260,31 @@ LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>
         }
     };
     impl.daemon = MHD_start_daemon(
-        MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC, 0,
-        nullptr, nullptr, answer, impl_.get(), MHD_OPTION_LISTEN_SOCKET, socket.get(), MHD_OPTION_HTTPS_MEM_KEY,
-        impl.settings.identity.key.c_str(), MHD_OPTION_HTTPS_MEM_CERT, impl.settings.identity.certificate.c_str(),
-        MHD_OPTION_CONNECTION_LIMIT, impl.settings.connections, MHD_OPTION_CONNECTION_TIMEOUT, 30U,
+        MHD_USE_TLS | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_NO_LISTEN_SOCKET,
+        0, nullptr, nullptr, answer, impl_.get(), MHD_OPTION_HTTPS_MEM_KEY, impl.settings.identity.key.c_str(),
+        MHD_OPTION_HTTPS_MEM_CERT, impl.settings.identity.certificate.c_str(), MHD_OPTION_CONNECTION_LIMIT,
+        // Those that are let go have their place a little longer.
+        static_cast<unsigned>(impl.room.known + 2 * impl.room.newcomers), MHD_OPTION_CONNECTION_TIMEOUT, 30U,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, size_t{2 * block_size}, MHD_OPTION_THREAD_STACK_SIZE, size_t{256 << 10},
-        MHD_OPTION_HTTPS_PRIORITIES, tls_priorities,
+        MHD_OPTION_HTTPS_PRIORITIES, tls_priorities, MHD_OPTION_NOTIFY_CONNECTION, &Impl::note, impl_.get(),
         MHD_OPTION_END);
     if (impl.daemon == nullptr)
         throw Error(
             "serving layers to the other nodes of the step: libmicrohttpd cannot start (was it built with TLS?)");
-    // Its daemon's now.
-    socket.release();
+    impl.acceptor = std::make_unique<Acceptor>(
+        std::move(socket), Acceptor::Settings{.newcomers = impl.room.newcomers,
+                                              .take = [&impl](Acceptor::Connection one) { impl.take(std::move(one)); },
+                                              .look = [&impl] { impl.drop_overdue(); }});
 }
 
 LayerServer::~LayerServer() {
     impl_->is_ending = true;
+    impl_->acceptor.reset();
     MHD_stop_daemon(impl_->daemon);
 }
 
-uint16_t LayerServer::port() const {
-    const MHD_DaemonInfo* info = MHD_get_daemon_info(impl_->daemon, MHD_DAEMON_INFO_LISTEN_FD);
-    sockaddr_in6 address{};
-    socklen_t size = sizeof address;
-    if (info == nullptr || ::getsockname(info->listen_fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-        throw SysError("asking for the port at which this node serves layers");
-    // The port is at the same place in both kinds of address.
-    return ntohs(address.sin6_port);
-}
+uint16_t LayerServer::port() const { return impl_->port; }
 
 void LayerServer::offer(std::shared_ptr<GrowingLayer> layer) {
     std::lock_guard lock(impl_->mutex);

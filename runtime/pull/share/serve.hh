@@ -18,18 +18,21 @@ namespace berth::pull::share {
 struct ServerSettings {
     Identity identity;
     std::string token;         ///< see client_token()
+    std::string address = {};  ///< of this node's, at which alone it is reached; empty: at all of them
     uint16_t first_port = 0;   ///< 0: any that is free
     uint16_t last_port = 0;
     uint64_t rate = 0;         ///< bytes a second, of all connections together; 0: no limit
-    unsigned connections = 512;
+    unsigned connections = 512;  ///< of nodes of the step at most; fewer where the process may open few files
 };
 
 /// What `GET /DIFF-ID-IN-HEX/STRIPE/PLACE` with the token answers: the pieces of the stripe from that place on, each
 /// after its head, as they come; `waiting` heads meanwhile, so that silence means a node that is gone. And `GET
 /// /coming/MANIFEST-IN-HEX/...`: see ComingImage.
+///
+/// Who has not begun to speak TLS, and then, who has shown no token, has ten seconds for that, and a bound in number.
 class LayerServer {
   public:
-    /// Listens on all addresses. Throws Error when no port of the range is free.
+    /// Raises the limit of open files. Throws Error when no port of the range is free.
     explicit LayerServer(ServerSettings settings);
     /// Ends all connections, and the threads with them.
     ~LayerServer();

@@ -65,16 +65,23 @@ class Server {
         }
         Session session(Session::End::tracker, secret_, random_word());
         if (!session.take_greeting(line)) return connections_.close(from);
-        connections_.send(from, session.greeting());
-        if (session.is_other_release()) return connections_.close(from);
-        connections_.accept(from);
-        sessions_.emplace(from, std::move(session));
+        std::string answer = session.greeting();
+        bool is_other_release = session.is_other_release();
+        // It may have gone meanwhile.
+        if (!is_other_release && !connections_.greet(from)) return;
+        if (!is_other_release) sessions_.emplace(from, std::move(session));
+        connections_.send(from, answer);
+        if (is_other_release) connections_.close(from);
     }
 
+    /// Who was greeted may have repeated what it has heard: the code of a message depends on this end's nonce as well.
     void take_message(Connection from, Session& session, const std::string& line) {
         auto words = session.open(line);
         auto message = words ? read_from_node(*words) : std::nullopt;
-        if (message) return send(tracker_.take(from, *message, Clock::now()));
+        if (message) {
+            connections_.accept(from);
+            return send(tracker_.take(from, *message, Clock::now()));
+        }
         connections_.close(from);
         lose(from);
     }

@@ -34,7 +34,7 @@ size_t Swarm::count(std::initializer_list<Stage> wanted) const {
 /// Somebody still lacks it.
 bool Swarm::needs(unsigned layer) const {
     for (unsigned place = 0; place < members_.size(); ++place)
-        if (lacks(place, layer) && layers_[layer].owner != place) return true;
+        if (lacks(place, layer) && layers_[layer].owner != place && !members_[place].is_silent) return true;
     return false;
 }
 
@@ -45,7 +45,7 @@ bool Swarm::lacks(unsigned place, unsigned layer) const {
 }
 
 void Swarm::take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
-    out_ = &out;
+    out_ = &out, now_ = now;
     // Those that only serve go on telling their progress.
     if (!std::holds_alternative<Progress>(message)) last_message_ = now;
     if (const auto* hello = std::get_if<Hello>(&message)) {
@@ -74,7 +74,7 @@ void Swarm::dispatch(unsigned place, const FromNode& message, Time now) {
 void Swarm::lost(Connection from, Time now, unsigned missing, std::vector<Outgoing>& out) {
     auto known = places_.find(from);
     if (known == places_.end()) return;
-    out_ = &out;
+    out_ = &out, now_ = now;
     last_message_ = now;
     unsigned place = known->second;
     places_.erase(known);
@@ -83,7 +83,8 @@ void Swarm::lost(Connection from, Time now, unsigned missing, std::vector<Outgoi
 }
 
 void Swarm::tick(Time now, unsigned missing, std::vector<Outgoing>& out) {
-    out_ = &out;
+    out_ = &out, now_ = now;
+    look_for_stalls(now);
     if (!documents_ && count({Stage::asked}) > 0 && count({Stage::waiting}) > 0 && now - asked_ >= patience_.fetch) {
         asked_ = now;
         ask_next();
@@ -257,6 +258,7 @@ void Swarm::make_plan() {
 void Swarm::take_sealed(unsigned place, const Sealed& sealed) {
     if (sealed.layer >= layers_.size()) return;
     Layer& layer = layers_[sealed.layer];
+    layer.gone.erase(place);
     members_[place].layers[sealed.layer] |= has | serves;
     if (layer.sealed) {
         if (layer.sealed->pieces == sealed.pieces) return;
@@ -271,12 +273,16 @@ void Swarm::take_sealed(unsigned place, const Sealed& sealed) {
 }
 
 void Swarm::take_done(unsigned place, unsigned layer) {
-    if (layer < layers_.size()) members_[place].layers[layer] |= has | serves;
+    if (layer >= layers_.size()) return;
+    layers_[layer].gone.erase(place);
+    members_[place].layers[layer] |= has | serves;
 }
 
 void Swarm::take_finished(unsigned place) {
     if (members_[place].stage != Stage::planned) return;
-    for (uint8_t& flags : members_[place].layers) flags |= has;
+    // What it has pulled as if there was nobody else it does not serve.
+    for (uint8_t& flags : members_[place].layers)
+        if ((flags & by_self) == 0) flags |= has;
     move(place, Stage::finished);
     ++finished_;
 }
@@ -314,6 +320,10 @@ void Swarm::take_complaint(unsigned place, const Complaint& complaint, Time now)
     auto sends = [&](const Member& member) { return now - member.has_sent < sending_time; };
     for (unsigned other = 0; other < members_.size(); ++other) {
         if (members_[other].self.key != complaint.key || other == place) continue;
+        if (complaint.fault == Fault::gone) {
+            if (layers_[complaint.layer].gone[other].insert(place).second) tell_role(complaint.layer, place);
+            continue;
+        }
         if (complaint.fault == Fault::silent && sends(members_[other])) continue;
         std::map<unsigned, Time>& who = layers_[complaint.layer].complaints[other];
         who[place] = now;
@@ -338,7 +348,9 @@ void Swarm::replace_owner(unsigned number) {
     bool is_brought = can_bring && !is_trusted(has_it) && (is_trusted(can_bring) || !has_it);
     layer.owner = is_brought ? can_bring : has_it;
     if (is_brought) layer.sealed.reset();
+    layer.since = now_;
     if (layer.owner && layer.owner != before) {
+        layer.gone.erase(*layer.owner);
         members_[*layer.owner].layers[number] |= serves;
         // Who is still to have its plan reads it there.
         if (members_[*layer.owner].stage != Stage::ready) send(*layer.owner, NewRole{number, {}, {true, {}}});
@@ -352,7 +364,7 @@ std::optional<unsigned> Swarm::holder(unsigned layer) const {
     for (bool also_distrusted : {false, true})
         for (unsigned place = 0; place < members_.size(); ++place) {
             const Member& member = members_[place];
-            bool is_there = member.stage >= Stage::ready && member.stage <= Stage::finished;
+            bool is_there = member.stage >= Stage::ready && member.stage <= Stage::finished && !member.is_silent;
             if (is_there && (member.layers[layer] & (has | failed)) == has && place != layers_[layer].owner &&
                 (also_distrusted || !member.is_distrusted))
                 return place;
@@ -374,7 +386,7 @@ std::optional<unsigned> Swarm::next_owner(unsigned number) const {
     };
     for (unsigned place = 0; place < members_.size(); ++place)
         if (lacks(place, number) && (members_[place].layers[number] & failed) == 0 && place != layers_[number].owner &&
-            (!best || worth(place) < worth(*best)))
+            !members_[place].is_silent && (!best || worth(place) < worth(*best)))
             best = place;
     return best;
 }

@@ -24,6 +24,9 @@ struct Patience {
     std::chrono::milliseconds longest{3000};  ///< after the first Have
     std::chrono::milliseconds fetch{15'000};  ///< for the documents, before another node is asked too
     std::chrono::milliseconds end{2000};      ///< after the last message, for nodes that have not come yet
+    std::chrono::milliseconds silence{20'000};  ///< for a word of a node that has its plan
+    std::chrono::milliseconds stall{20'000};    ///< for a byte of a layer that nobody brings, or has more of
+    std::chrono::milliseconds sent{60'000};     ///< the same where a node has more of it
 };
 
 class Swarm {
@@ -58,6 +61,10 @@ class Swarm {
         failed = 4,   ///< could not bring it
         by_self = 8,  ///< pulls it as if there was nobody else
     };
+    struct Awaited {
+        LayerProgress progress;
+        Time moved{};  ///< when it last had more than before, or did not ask for more
+    };
     struct Member {
         Connection connection = 0;
         Peer self;
@@ -67,6 +74,9 @@ class Swarm {
         bool was_asked = false;          ///< for the documents
         bool is_distrusted = false;      ///< two nodes complained
         bool is_slow = false;            ///< nobody takes from it who need not
+        bool is_silent = false;          ///< nothing is heard of it: it stands still, or the network does
+        Time heard{};                    ///< since it has its plan
+        std::vector<Awaited> awaited;    ///< by layer; empty where it has not told
         unsigned other_reports = 0;      ///< in a row, that say the contrary of is_slow
         unsigned holding_reports = 0;    ///< in a row, that say that the others wait for it
         std::vector<uint8_t> layers;     ///< flags
@@ -86,6 +96,8 @@ class Swarm {
         std::optional<unsigned> slow_owner;  ///< its place; another one brings the layer too
         std::string reason;
         std::map<unsigned, std::map<unsigned, Time>> complaints;  ///< by place of the source: who, and when last
+        std::map<unsigned, std::set<unsigned>> gone;  ///< by place of the source: whom it told that it will not have it
+        Time since{};              ///< of this owner
     };
     /// A node's sources, as places of members.
     using Sources = std::array<std::vector<unsigned>, stripe_count>;
@@ -144,6 +156,13 @@ class Swarm {
     void judge_owner(unsigned place, Time now);
     void take_over_from(unsigned place, Time now);
     double seconds_left(unsigned place, Time now) const;
+    void note_layers(unsigned place, const std::vector<LayerProgress>& layers, Time now);
+    void look_for_stalls(Time now);
+    void fall_silent(unsigned place);
+    void look_at_layer(unsigned layer, Time now);
+    bool is_brought(const Layer& layer) const;
+    bool is_stalled(unsigned layer, unsigned place, std::chrono::milliseconds patience, Time now) const;
+    bool has_more(unsigned layer, unsigned place) const;
     std::set<unsigned> children(unsigned layer, unsigned place) const;
     void settle(Time now, unsigned missing);
     void end();
@@ -159,6 +178,7 @@ class Swarm {
     std::optional<Documents> documents_;
     unsigned failed_fetches_ = 0;
     std::string hopeless_;  ///< why everybody pulls alone; empty: they need not
+    Time now_{};  ///< of a call
     Time asked_{}, first_have_{}, last_arrival_{}, last_message_{};
     bool is_planned_ = false;
     std::deque<unsigned> to_tell_, to_plan_;  ///< who is owed the documents, and a plan
@@ -170,7 +190,7 @@ class Swarm {
     uint64_t best_median_ = 0;  ///< of the nodes' rates, until now
     uint64_t middle_lag_ = 0;   ///< bytes that the node in the middle could have had, and has not
     std::optional<unsigned> teller_;  ///< who tells people of it
-    Time looked_{};
+    Time looked_{}, looked_for_stalls_{};
 };
 
 }  // namespace berth::pull::share

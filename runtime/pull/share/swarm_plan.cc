@@ -33,6 +33,7 @@ void Swarm::send_plans() {
 
 void Swarm::send_plan(unsigned place) {
     move(place, Stage::planned);
+    members_[place].heard = now_;
     own_what_nobody_has(place);
     Plan out;
     std::map<unsigned, unsigned> known;
@@ -48,12 +49,14 @@ void Swarm::send_plan(unsigned place) {
     }
 }
 
-/// A node that comes late may lack what the others had, all of whom have gone since.
+/// A node that comes late may lack what the others had, all of whom have gone since, or are not heard of.
 void Swarm::own_what_nobody_has(unsigned place) {
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        if (layer.owner || layer.is_given_up || !lacks(place, number)) continue;
+        bool is_owned = layer.owner && !members_[*layer.owner].is_silent;
+        if (is_owned || layer.is_given_up || !lacks(place, number)) continue;
         layer.owner = holder(number);
+        layer.since = now_;
         if (layer.owner) continue;
         layer.sealed.reset();
         layer.owner = place;
@@ -95,7 +98,11 @@ Swarm::Sources Swarm::sources(unsigned layer, unsigned place) const {
 
 bool Swarm::is_source(unsigned layer, unsigned source, unsigned place) const {
     const Member& member = members_[source];
-    if (source == place || !is_present(member) || member.is_distrusted || member.is_slow) return false;
+    if (source == place || !is_present(member) || member.is_distrusted || member.is_slow || member.is_silent)
+        return false;
+    // What it says to one it may say to that one alone.
+    auto gone = layers_[layer].gone.find(source);
+    if (gone != layers_[layer].gone.end() && (gone->second.contains(place) || gone->second.size() > 1)) return false;
     // Who pulls it alone serves nothing before it is whole, and nobody is to wait for a slow owner once more.
     uint8_t flags = member.layers[layer];
     bool comes_late = (flags & by_self) != 0 || layers_[layer].slow_owner == source;

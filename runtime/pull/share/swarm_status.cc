@@ -42,6 +42,7 @@ void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
     if (progress.sent > member.progress.sent) member.has_sent = now;
     member.measured = now;
     member.progress = progress;
+    note_layers(place, progress.layers, now);
     look_around(now);
     judge_speed(place, now);
     judge_owner(place, now);

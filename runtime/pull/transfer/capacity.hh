@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/oci/manifest.hh"
-#include "runtime/squash/write/compressor_pool.hh"
+#include "runtime/squash/write/compression.hh"
 
 namespace berth::pull {
 

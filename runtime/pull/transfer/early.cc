@@ -94,6 +94,7 @@ squash::Index Preparation::fetch_index(int fd) {
 uint32_t Preparation::add_layers(const store::NewPartial& folder, const std::vector<Digest>& layers,
                                  const PieceSums& sums) {
     uint32_t first = 0;
+    uint64_t to_come = 0;
     for (const Digest& diff_id : layers) {
         const oci::PublishedLayer* published = artifact_.find(diff_id);
         uint64_t size = published->squashfs.size;
@@ -106,6 +107,7 @@ uint32_t Preparation::add_layers(const store::NewPartial& folder, const std::vec
             if (!same) throw Error(cat(what_, ": the store has another conversion of the layer ", diff_id));
             here_.push_back({first, count});
         } else {
+            check_room(folder.folder(), to_come += size, what_);
             folder.add_layer(diff_id, size);
         }
         first += count;

@@ -1,6 +1,12 @@
 #include "runtime/pull/transfer/import.hh"
 
+#include <sys/sendfile.h>
+
+#include <algorithm>
+
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
 #include "runtime/pull/transfer/output_file.hh"
@@ -9,6 +15,8 @@
 namespace berth::pull {
 
 namespace {
+
+constexpr uint64_t copied_at_once = 8 << 20;
 
 /// `text` as one word of a shell.
 std::string quoted(const std::string& text) {
@@ -64,6 +72,33 @@ void import_image(const store::Store& store, const Digest& digest, const std::st
     squash::append_config(output.fd(), {image.config, digest.text(), reference}, what);
     meter.begin(Phase::saving, cat("saving ", what, " to disk"));
     output.publish(options.force);
+}
+
+std::string import_file(int file, const std::string& from, const std::string& path, const ImportOptions& options,
+                        Meter& meter) {
+    squash::LayerInfo info;
+    squash::Extent place;
+    // Whoever imports a file wants to hear now that it is none of an image.
+    (void)tree_of_image_file(file, from, info, place);
+    auto carried = place.size == 0 ? squash::read_config(file, from) : std::nullopt;
+    OutputFile output(path);
+    if (!options.force) output.refuse_existing();
+    std::string what = cat("copying ", printable(from, 4096), " to ", printable(path, 4096));
+    auto size = static_cast<uint64_t>(sys::stat_of(file, printable(from, 4096)).st_size);
+    uint64_t end = place.size == 0 ? size : place.offset + place.size;
+    meter.begin(Phase::writing, what, end - place.offset);
+    for (auto at = static_cast<off_t>(place.offset); static_cast<uint64_t>(at) < end;) {
+        size_t most = std::min<uint64_t>(end - static_cast<uint64_t>(at), copied_at_once);
+        ssize_t sent = sys::uninterrupted([&] { return ::sendfile(output.fd(), file, &at, most); });
+        if (sent < 0) throw SysError(what);
+        if (sent == 0) throw Error(cat(what, ": the file has become shorter meanwhile"));
+        meter.advance(static_cast<uint64_t>(sent));
+    }
+    meter.begin(Phase::saving, cat("saving ", printable(path, 4096), " to disk"));
+    output.publish(options.force);
+    // Anybody may have written it.
+    auto digest = carried ? Digest::parse(carried->digest) : std::nullopt;
+    return digest ? digest->text() : "";
 }
 
 }  // namespace berth::pull

@@ -27,4 +27,9 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config);
 /// `berth-pull import`: the command line of all this.
 int import_command(int argc, char** argv);
 
+/// Copies the open squashfs file `file`, or the one in a SIF file, which lies at `from`, to `path`. Returns the digest
+/// of the image that it was made of, as far as it says so. Throws Error for what is neither.
+std::string import_file(int file, const std::string& from, const std::string& path, const ImportOptions& options,
+                        Meter& meter);
+
 }  // namespace berth::pull

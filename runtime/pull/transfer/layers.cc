@@ -1,6 +1,7 @@
 #include "runtime/pull/transfer/layers.hh"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -59,6 +60,15 @@ class Sources {
 
 /// How long the nodes of a step wait for one that has to wait for another pull.
 constexpr auto owners_patience = std::chrono::seconds(20);
+/// What takes long and brings nothing that could be sent: the registry's first byte, hashing, a slow disk.
+constexpr auto quiet_work = std::chrono::seconds(60);
+
+/// Of this machine's disk or memory, so that nothing else helps. A disk that is full is none: what is converted here
+/// may have fewer bytes than somebody else has sent.
+bool is_of_this_machine(const Error& problem) {
+    const auto* ours = dynamic_cast<const SysError*>(&problem);
+    return ours != nullptr && ours->number() != ENOSPC && ours->number() != EDQUOT && ours->number() != EFBIG;
+}
 
 class Fetch {
   public:
@@ -100,6 +110,7 @@ class Fetch {
     };
 
     void leave_to_others(const MissingLayer& layer, const char* reason);
+    void set_state(size_t index, LayerState state);
     void fetch(size_t index);
     bool receive(size_t index);
     void bring(size_t index);
@@ -157,6 +168,12 @@ void Fetch::leave_to_others(const MissingLayer& layer, const char* reason) {
     if (member_ != nullptr) member_->leave_to_others(layer.diff_id, reason);
 }
 
+/// Of a layer that this node brings. The other nodes of the step do not take it for dead while it works.
+void Fetch::set_state(size_t index, LayerState state) {
+    if (member_ != nullptr) member_->be_at_work(quiet_work);
+    meter_.set_layer(index, state);
+}
+
 /// Another image that is being pulled may have the same layer; its pull may also die, or wait for another node that
 /// waits for this one.
 store::Turn Fetch::wait_for_turn(size_t index) {
@@ -194,7 +211,7 @@ void Fetch::bring(size_t index) {
     const MissingLayer& layer = layers_[index];
     auto [file, got, pump] = fetched(index);
     refuse_other(layer, "diff_id", got.diff_id, layer.diff_id);
-    meter_.set_layer(index, LayerState::saving);
+    set_state(index, LayerState::saving);
     seal_layer(file.fd(), got.sums, name_of(layer));
     if (pump) {
         pump->finish();
@@ -250,7 +267,7 @@ bool Fetch::bring_published(size_t index) {
     const MissingLayer& layer = layers_[index];
     const oci::PublishedLayer* ready = published_ != nullptr ? published_->artifact.find(layer.diff_id) : nullptr;
     if (ready == nullptr) return false;
-    meter_.set_layer(index, LayerState::pulling);
+    set_state(index, LayerState::pulling);
     store::NewFile file = store_.new_file();
     std::atomic<uint64_t> taken = 0;
     auto count = counter(index, taken);
@@ -262,10 +279,8 @@ bool Fetch::bring_published(size_t index) {
     bool is_proved = false;
     try {
         is_proved = fetch_ready(index, *ready, file.fd(), take);
-    } catch (const SysError&) {
-        throw;  // of this machine's disk or memory
     } catch (const Error& problem) {
-        if (stop_) throw;
+        if (stop_ || is_of_this_machine(problem)) throw;
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
         std::string line = cat(name_of(layer), " is converted here, since what is published of it cannot be used: ",
                                problem.what());
@@ -273,7 +288,7 @@ bool Fetch::bring_published(size_t index) {
         meter_.note_refused(line);
         return false;
     }
-    meter_.set_layer(index, LayerState::saving);
+    set_state(index, LayerState::saving);
     if (auto pump = pump_for(layer, file.fd())) {
         pump->finish();
         member_->tell_sealed(layer.diff_id);
@@ -298,9 +313,8 @@ bool Fetch::receive(size_t index) {
     try {
         member_->receive(layer.diff_id, file.fd(), counter(index, taken));
         read_seal(file.fd(), name_of(layer));
-    } catch (const SysError&) {
-        throw;  // of this machine's disk
     } catch (const Error& problem) {
+        if (is_of_this_machine(problem)) throw;
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
         member_->layer(layer.diff_id).give_up();
         if (stop_) throw;
@@ -355,7 +369,7 @@ Fetch::Brought Fetch::fetched(size_t index) {
 oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump,
                                    uint64_t& taken) {
     const MissingLayer& layer = layers_[index];
-    meter_.set_layer(index, LayerState::pulling);
+    set_state(index, LayerState::pulling);
     oci::ConvertOptions options;
     options.pool = &pool_;
     if (pump != nullptr) options.on_final = [pump](uint64_t bytes) { pump->note(bytes); };
@@ -370,7 +384,7 @@ oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, sh
         take(*layer.blob.data);
     else
         source.stream(layer.blob, take);
-    meter_.set_layer(index, LayerState::converting);
+    set_state(index, LayerState::converting);
     return converter.finish();
 }
 

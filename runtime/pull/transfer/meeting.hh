@@ -13,21 +13,10 @@
 
 namespace berth::pull {
 
-/// Whether the options name a place where nodes meet: the step's tracker, or a folder (share.rendezvous).
-inline bool can_meet(const Options& options) {
-    return options.share.has_value() || !options.share_limits.rendezvous.empty();
-}
-
-struct Meeting {
-    MeetingPlace place;
-    /// Which this pull may have started there; where it ends, the others go on alone. Null where the step has one.
-    std::shared_ptr<const void> tracker = {};
-    std::unique_ptr<share::Member> member = {};  ///< this node's part in what the others do about the image
-};
-
-/// Meets them for the image `digest`; `what` is that in messages, `meter` lives longer than what is returned. Throws
-/// Error when the others cannot be met.
-Meeting meet_others(const Options& options, const Digest& digest, const std::string& what, Meter& meter);
+/// This node's part in what the others, who meet at `options.share`, do about the image `digest`; `what` is that in
+/// messages, `meter` lives longer than what is returned. Throws Error when the others cannot be met.
+std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
+                                           Meter& meter);
 
 /// What one node of a step tells the others of an image.
 struct Told {

@@ -36,6 +36,19 @@ oci::Scratch scratch_in(const store::Store& store) {
 
 }  // namespace
 
+plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind) {
+    if (kind == "oci-archive" || kind == "docker-archive" || kind == "tar") {
+        file.kind = kind == "oci-archive" ? Kind::oci_archive : Kind::docker_archive;
+        return file;
+    }
+    // Compressed: what it is can be seen only inside.
+    std::string what = cat("image ", printable(file.path, 1024));
+    auto files = oci::open_archive(oci::open_archive_file(file.path, what), what, scratch_in(store));
+    bool is_oci = files->find("oci-layout") && !files->find("manifest.json");
+    file.kind = is_oci ? Kind::oci_archive : Kind::docker_archive;
+    return file;
+}
+
 plan::Reference record_of(const plan::Reference& reference, const Options& options, Meter& meter) {
     if (reference.kind == Kind::registry) return reference;
     if (is_daemon(reference.kind)) {

@@ -23,4 +23,7 @@ bool is_still_true(const plan::Reference& reference, const plan::Reference& reco
 std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference,
                                          const plan::Reference& record, const Options& options, Meter& meter);
 
+/// The image in the file `file`, an archive of the kind that archive_kind() says, by its own name. Throws Error.
+plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind);
+
 }  // namespace berth::pull

@@ -10,7 +10,7 @@
 #include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/options.hh"
 #include "runtime/pull/agreement/agreement.hh"
-#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/shared_document.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/collect.hh"
@@ -25,7 +25,6 @@ struct ShareLimits {
     uint16_t first_port = 0;  ///< to serve at; 0: any
     uint16_t last_port = 0;
     uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
-    std::string rendezvous;   ///< folder where pulls meet that have no srun in common; empty: they do not
 };
 
 /// Whose signatures a site wants.

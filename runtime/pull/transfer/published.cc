@@ -1,5 +1,7 @@
 #include "runtime/pull/transfer/published.hh"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -106,7 +108,26 @@ std::optional<std::string> told_artifact(const share::DocumentList& known) {
     return found != nullptr ? std::optional(found->bytes) : std::nullopt;
 }
 
+/// Sizes that somebody has written who need not be trusted, before a byte is asked for. All layers can be converted.
+void check_sizes(const oci::Artifact& artifact, const PullLimits& limits, const std::string& what) {
+    uint64_t size = 0;
+    for (const oci::PublishedLayer& layer : artifact.layers)
+        for (uint64_t half : {layer.squashfs.size, layer.remainder.size})
+            size = half > UINT64_MAX - size ? UINT64_MAX : size + half;
+    if (limits.image_size != 0 && size > limits.image_size)
+        throw Error(cat(what, ": they have ", human_bytes(size), ", more than the ", human_bytes(limits.image_size),
+                        " of ", limits.image_size_rule));
+}
+
 }  // namespace
+
+void check_room(int fd, uint64_t bytes, const std::string& what) {
+    struct statvfs disk {};
+    if (::fstatvfs(fd, &disk) != 0 || disk.f_blocks == 0) return;  // it does not say
+    uint64_t room = uint64_t{disk.f_bavail} * disk.f_frsize;
+    if (bytes > room)
+        throw Error(cat(what, ": ", human_bytes(bytes), ", and the disk has room for ", human_bytes(room)));
+}
 
 std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, const plan::Reference& image) {
     if (rules.repository.empty() || image.kind != plan::Reference::Kind::registry) return std::nullopt;
@@ -137,6 +158,7 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     if (!found) return std::nullopt;
     oci::Artifact artifact = oci::parse_artifact(*found, what);
     if (artifact.subject.digest != manifest) throw Error(cat(what, ": they are of ", artifact.subject.digest));
+    check_sizes(artifact, options.limits, what);
     Published out{.artifact = std::move(artifact),
                   .place = *repository,
                   .source = oci::make_registry_source(*repository, there.registry),
@@ -152,6 +174,7 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
 
 void fetch_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
                      const std::function<void(uint64_t)>& taken) {
+    check_room(fd, layer.squashfs.size, what);
     write_layer(source, layer.squashfs, fd, what, taken);
 }
 

@@ -34,14 +34,17 @@ std::optional<plan::Reference> artifact_repository(const ArtifactRules& rules, c
 Options options_there(const Options& options, const plan::Reference& repository);
 
 /// One request, and those for signatures where they count. Nothing when nothing is published of the manifest; what
-/// cannot be asked or read is a warning, since the image can be converted. `known`: what another node has told of the
-/// image; without the artifact in it, nothing is published.
+/// cannot be asked or read, or is larger than the site lets images be, is a warning, since the image can be converted.
+/// `known`: what another node has told of the image; without the artifact in it, nothing is published.
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
                                         const Digest& manifest, const Options& options, Meter& meter,
                                         const share::DocumentList* known = nullptr);
 
+/// Throws Error naming `what` where the file's disk has no room for so many bytes.
+void check_room(int fd, uint64_t bytes, const std::string& what);
 /// Writes the bytes that the artifact names to the empty file `fd`. What they are has still to be proved. `taken` is
-/// told of bytes as they come, and throws to stop. Throws Error naming `what`.
+/// told of bytes as they come, and throws to stop. Throws Error naming `what`, before a byte is asked for where there
+/// is no room for them.
 void fetch_published(oci::Source& source, const oci::PublishedLayer& layer, int fd, const std::string& what,
                      const std::function<void(uint64_t)>& taken);
 /// Throws Error unless the file can be read as a layer, with the sums of its blocks.

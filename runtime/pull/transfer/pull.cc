@@ -28,6 +28,9 @@ namespace berth::pull {
 
 namespace {
 
+/// For the answer to a request that was asked to come later.
+constexpr auto after_retry = std::chrono::seconds(20);
+
 class Pull {
   public:
     Pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter)
@@ -52,8 +55,7 @@ class Pull {
         // Its pieces come with the nodes in a conversation of their own.
         if (early_) {
             out.member.reset();
-            out.place = meeting_place_;
-            out.tracker = tracker_;
+            if (was_shared_) out.place = options_.share;
             out.documents = documents_of_image();
         }
         out.admitted = admission_.admitted();
@@ -100,8 +102,7 @@ class Pull {
     std::unique_ptr<oci::Source> source_;
     std::unique_ptr<share::Member> member_;
     std::optional<Unproved> unproved_;
-    std::optional<MeetingPlace> meeting_place_;
-    std::shared_ptr<const void> tracker_;
+    bool was_shared_ = false;             ///< the step's other nodes were met
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
@@ -117,10 +118,13 @@ void Pull::prepare_options() {
     oci::RegistryOptions& registry = options_.registry;
     if (registry.stop == nullptr) registry.stop = &stop_;
     registry.notice = [this](const std::string& line) {
-        line.starts_with("mirror ") ? meter_.warn(line) : meter_.note(line);
+        bool warns = line.starts_with("mirror ") || line.starts_with("logins ");
+        warns ? meter_.warn(line) : meter_.note(line);
     };
     registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) {
         meter_.retry(delay, reason);
+        // The other nodes of the step wait for it as well.
+        if (member_) member_->be_at_work(delay + after_retry);
     };
     // With an image to fall back on, a start does not wait for a registry that is down.
     auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
@@ -353,12 +357,10 @@ void Pull::telling_documents(const std::function<void()>& work) {
 
 /// Not where this node is alone. Whatever is wrong with sharing, the image is pulled.
 void Pull::begin_sharing(const Digest& digest) try {
-    if (!can_meet(options_) || is_local() || options_.machine) return;
+    if (!options_.share || is_local() || options_.machine) return;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
-    Meeting meeting = meet_others(options_, digest, what_, meter_);
-    member_ = std::move(meeting.member);
-    meeting_place_ = meeting.place;
-    tracker_ = std::move(meeting.tracker);
+    member_ = meet_others(options_, digest, what_, meter_);
+    was_shared_ = true;
     known_ = member_->documents();
     if (known_) admission_.offer(*known_, share::signatures_type);
     source();
@@ -368,7 +370,7 @@ void Pull::begin_sharing(const Digest& digest) try {
 } catch (const Error& problem) {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
     member_.reset();
-    meeting_place_.reset();
+    was_shared_ = false;
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.

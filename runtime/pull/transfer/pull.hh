@@ -8,12 +8,15 @@
 
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/progress/progress.hh"
-#include "runtime/pull/share/member.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/pull/transfer/unproved.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/store/store.hh"
+
+namespace berth::pull::share {
+class Member;
+}
 
 namespace berth::pull {
 
@@ -26,7 +29,7 @@ using Progress = std::function<void(const std::string&)>;
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 /// What goes on when the image is here and starts.
 struct Afterwards {
-    std::unique_ptr<share::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
+    std::shared_ptr<share::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
     std::optional<Unproved> unproved;       ///< for prove()
     /// The manifest of an image that can be started, but whose layers are to come: for complete_early(), and a further
     /// pull() then.
@@ -34,7 +37,6 @@ struct Afterwards {
     share::DocumentList documents = {};  ///< for that one: Options::known
     Lock no_removals = {};                  ///< meanwhile
     std::optional<MeetingPlace> place = {};  ///< where nodes meet to bring it together
-    std::shared_ptr<const void> tracker = {};  ///< see Meeting
     /// By whose signature it may run, and by which rule of the policy.
     std::optional<store::SignatureRecord::Admitted> admitted = {};
 };

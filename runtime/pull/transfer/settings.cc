@@ -69,10 +69,15 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
     oci::CredentialPlaces out;
     out.auth_file = value("REGISTRY_AUTH_FILE");
     out.podman_file = below(value("XDG_RUNTIME_DIR"), "/containers/auth.json");
+    std::string config = first(value("XDG_CONFIG_HOME"), below(home, "/.config"));
+    out.config_file = below(config, "/containers/auth.json");
     out.docker_folder = first(value("DOCKER_CONFIG"), below(home, "/.docker"));
     out.enroot_folder =
         first(first(value("ENROOT_CONFIG_PATH"), site_auth_folder(site.logins.auth_path, home)),
-              below(first(value("XDG_CONFIG_HOME"), below(home, "/.config")), "/enroot"));
+              below(config, "/enroot"));
+    out.variable = [environment](const std::string& name) -> std::optional<std::string> {
+        return value_in(environment, name.c_str());
+    };
     out.commands = site.logins.auth_commands;
     out.path = first(value("PATH"), "/usr/local/bin:/usr/bin:/bin");
     return out;
@@ -90,20 +95,35 @@ plan::Site site_of(const std::string& file, const std::vector<std::string>& envi
     return site;
 }
 
-oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
-                                   const std::vector<std::string>& environment) {
+namespace {
+
+/// `named`: a person has written the registry's host and port.
+oci::RegistryOptions options_with(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                  const Logins& logins, bool named) {
     oci::RegistryOptions out = registry_options(site, reference.registry);
+    out.history = logins.history;
     // A user is one of the registry, not of its mirrors.
-    out.credentials = [places = credential_places(environment, site), registry = reference.registry,
-                       name = reference.name, wanted = user.empty() ? reference.user : user](const std::string& host) {
-        return oci::find_credentials(places, host, name, host == registry ? wanted : "");
+    out.credentials = [places = logins.places, registry = reference.registry, name = reference.name,
+                       wanted = user.empty() ? reference.user : user, named](oci::LoginQuery query) {
+        bool of_registry = query.host == registry;
+        query.repository = name;
+        query.user = of_registry ? wanted : "";
+        query.direct = query.direct && of_registry && named;
+        return oci::find_credentials(places, query);
     };
     return out;
 }
 
-ArtifactRules artifact_rules(const plan::Site& site, const std::vector<std::string>& environment) {
-    return {site.share.artifacts, [site, environment](const plan::Reference& repository) {
-                return options_for(repository, "", site, environment);
+}  // namespace
+
+oci::RegistryOptions options_for(const plan::Reference& reference, const std::string& user, const plan::Site& site,
+                                 const Logins& logins) {
+    return options_with(reference, user, site, logins, true);
+}
+
+ArtifactRules artifact_rules(const plan::Site& site, const Logins& logins) {
+    return {site.share.artifacts, [site, logins](const plan::Reference& repository) {
+                return options_with(repository, "", site, logins, false);
             }};
 }
 

@@ -6,12 +6,14 @@
 #include <cstring>
 #include <ctime>
 
+#include "runtime/base/arrivals.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/squash/format/codec.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/block_cache.hh"
 #include "runtime/squash/read/checked_blocks.hh"
+#include "runtime/squash/read/piece_log.hh"
 
 namespace berth::squash {
 

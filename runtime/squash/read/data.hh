@@ -6,12 +6,16 @@
 #include <span>
 #include <vector>
 
-#include "runtime/base/arrivals.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
-#include "runtime/squash/read/piece_log.hh"
+
+namespace berth {
+class Arrivals;
+}
 
 namespace berth::squash {
+
+class PieceLog;
 
 /// Layer files that come while they are read, or reads of which are noted.
 struct ComingLayers {

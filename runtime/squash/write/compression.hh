@@ -15,6 +15,15 @@ struct Compression {
     unsigned level = 0;         ///< as the codec counts; 0: what suits a pull (zstd 1, lz4's fast form, gzip 6)
 };
 
+/// Of a CompressorPool.
+struct PoolLimits {
+    unsigned threads = 1;
+    /// Buffers altogether. A file that is being written may hold two of them for as long as it likes, so that fewer
+    /// than two for each file and one more would stand still.
+    unsigned buffers = 8;
+    uint32_t block_size = 128 * 1024;  ///< bytes, a power of two from 4 KiB to 1 MiB
+};
+
 /// The codec of a setting. Pure.
 Codec codec_of(plan::LayerCodec setting);
 

@@ -22,14 +22,6 @@ struct GiveBack {
 /// As many bytes as a block of the pool has; goes back to the pool when it is let go.
 using Buffer = std::unique_ptr<uint8_t[], GiveBack>;
 
-struct PoolLimits {
-    unsigned threads = 1;
-    /// Buffers altogether. A file that is being written may hold two of them for as long as it likes, so that fewer
-    /// than two for each file and one more would stand still.
-    unsigned buffers = 8;
-    uint32_t block_size = 128 * 1024;  ///< bytes, a power of two from 4 KiB to 1 MiB
-};
-
 /// One thread's compressor, made at its first use.
 class Packer {
   public:

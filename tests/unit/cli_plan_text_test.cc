@@ -20,7 +20,7 @@ void check_golden(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("plan text: the whole plan, as checked in", "[plan]") {
+TEST_CASE("plan text: the whole plan, as checked in", "[cli]") {
     Caller caller;
     caller.uid = caller.gid = 2001;
     caller.user = caller.group = "alice";
@@ -40,7 +40,7 @@ TEST_CASE("plan text: the whole plan, as checked in", "[plan]") {
     check_golden("plan.golden", text);
 }
 
-TEST_CASE("plan text: devices, as a table and as JSON", "[plan][hooks]") {
+TEST_CASE("plan text: devices, as a table and as JSON", "[cli][hooks]") {
     fixtures::FakeHost host;
     fixtures::sliced(host);
     host.allow_only("/dev/nvidia-caps/nvidia-cap", {120, 121});

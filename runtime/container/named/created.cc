@@ -1,0 +1,87 @@
+#include "runtime/container/named/created.hh"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "runtime/base/access.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
+#include "runtime/base/random_word.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr size_t created_limit = 64 << 10;
+
+std::string folder_in(const std::string& home) { return home + "/.local/share/berth/created"; }
+
+/// Empty without a home.
+std::string path_for(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name) {
+    return caller.home.empty() ? "" : cat(folder_in(caller.home), "/", folder.entry_of(name));
+}
+
+std::string about(const std::string& name) { return cat("the record of container ", name, " in your home"); }
+
+bool is_unchanged(const plan::ContainerRecord& record) {
+    try {
+        return file_identity(record.image_file) == record.identity;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+}  // namespace
+
+void note_created(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name) {
+    std::string path = path_for(caller, folder, name), what = about(name);
+    auto record = folder.find(name);
+    if (path.empty() || !record) return;
+    sys::make_directories(folder_in(caller.home), 0700);
+    std::string unfinished = cat(folder_in(caller.home), "/.new-", random_word());
+    Fd file = sys::open_file(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    try {
+        sys::write_all(file.get(), plan::record_text(*record), what);
+        if (::rename(unfinished.c_str(), path.c_str()) != 0) throw SysError("writing " + what);
+    } catch (const Error&) {
+        ::unlink(unfinished.c_str());
+        throw;
+    }
+}
+
+std::optional<std::string> created_image(const plan::Caller& caller, const ContainerFolder& folder,
+                                         const std::string& name) {
+    std::string path = path_for(caller, folder, name), what = about(name);
+    // A home that cannot be read has none.
+    Fd file = path.empty() ? Fd() : sys::try_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
+    if (!file) return std::nullopt;
+    struct stat info = sys::stat_of(file.get(), what);
+    if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+        throw Error(cat("reading ", what, " (", printable(path, 4096), "): it is no file of your own; remove it"));
+    plan::ContainerRecord record = plan::parse_record(sys::read_all(file.get(), created_limit, what), what);
+    if (!record.image_file.empty() && is_unchanged(record)) return record.image_file;
+    plan::Reference image = plan::parse_reference(record.image);
+    if (image.has_path() && !sys::may_access(image.path, R_OK)) {
+        int number = errno;
+        throw Error(cat("container ", name, ": there is none of that name on this node, and ",
+                        printable(image.path, 4096), ", of which enroot create has made it elsewhere, cannot be read: ",
+                        reason(number)));
+    }
+    if (!record.digest.empty() && image.kind == plan::Reference::Kind::registry)
+        image.digest = Digest::parse(record.digest);
+    return image.text();
+}
+
+bool forget_created(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name) {
+    std::string path = path_for(caller, folder, name);
+    return !path.empty() && ::unlink(path.c_str()) == 0;
+}
+
+}  // namespace berth
