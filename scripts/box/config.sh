@@ -2,12 +2,14 @@
 # shellcheck shell=bash disable=SC2154
 
 write_users() {
-  sed -i '/^\(alice\|bob\):/d' /etc/passwd
+  sed -i '/^\(alice\|bob\):/d' /etc/passwd /etc/shadow
   sed -i '/^\(alice\|bob\|team\):/d' /etc/group
   cat >> /etc/passwd <<END
 alice:x:2001:2001:Alice:/home/alice:/bin/bash
 bob:x:2002:2002:Bob:/home/bob:/bin/bash
 END
+  # Without these lines PAM lets nobody become them by `su -`, by which Slurm asks for a user's environment.
+  printf '%s:*:19000:0:99999:7:::\n' alice bob >> /etc/shadow
   printf '%s\n' alice:x:2001: bob:x:2002: team:x:2100:alice >> /etc/group
   install -d -o 2001 -g 2001 -m 755 /home/alice
   install -d -o 2002 -g 2002 -m 755 /home/bob
