@@ -20,11 +20,11 @@ extract() {
 }
 
 # Only what a cluster runs: no documentation, no static libraries, nothing that needs a library which may be there.
-# libyaml reads namespace.yaml (26.05).
+# namespace.yaml is read with libyaml, and wants json-c as well (26.05).
 compile() {
   cd "$work/source"
   ./configure -q --prefix="$prefix" --sysconfdir=/etc/slurm --disable-static --disable-debug --enable-multiple-slurmd \
-    --with-munge --with-pmix="$pmix" --with-yaml --without-libcurl --without-lua --without-readline --without-json \
+    --with-munge --with-pmix="$pmix" --with-yaml --with-json --without-libcurl --without-lua --without-readline \
     --without-jwt CFLAGS=-O1 || return 1
   make -s -C src -j"${JOBS:-$(nproc)}" || return 1
   make -s -C src install DESTDIR="$work/root" || return 1

@@ -43,9 +43,9 @@ set_release() {
   cp --remove-destination "$state/lib/$release/"* "$state/nodes/$1/release/"
 }
 
-# The CPU on which new namespaces have the lowest numbers. Slurm mounts those of jobs (job_container/tmpfs) as files;
-# the kernel allows that for namespaces with higher numbers than slurmd's alone, and from 6.18 on each CPU counts by
-# itself.
+# The CPU on which new namespaces have the lowest numbers. Slurm mounts those of jobs (job_container/tmpfs,
+# namespace/linux) as files; the kernel allows that for namespaces with higher numbers than slurmd's alone, and from
+# 6.18 on each CPU counts by itself.
 # Empty on kernels that do not tell numbers (NS_GET_MNTNS_ID).
 oldest_cpu() {
   local cpu
@@ -101,7 +101,7 @@ start_node() {
 
 # A restart comes from outside the box.
 [[ ! -e $state/own-cgroups ]] || enter_cgroups
-cpu=$(if grep -qx tmpfs "$state/sites"; then oldest_cpu; fi)
+cpu=$(if grep -qxE 'tmpfs|namespaces' "$state/sites"; then oldest_cpu; fi)
 for node in $(node_names "$2"); do
   [[ $1 == start ]] || stop_node "$node"
   start_node "$node"

@@ -6,9 +6,6 @@ load site
 
 setup_file() { site_up --cgroup --with tmpfs --with entire-step; }
 
-containers_of_jobs() { root bash -c "ls -d $state/nodes/n1/store/*.containers/job* 2> /dev/null || true"; }
-no_containers_of_jobs() { [[ -z $(containers_of_jobs) ]]; }
-
 @test "entire step: containers start, and those of scope job go with the job" {
   for _ in 1 2; do
     run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
@@ -20,4 +17,8 @@ no_containers_of_jobs() { [[ -z $(containers_of_jobs) ]]; }
   done
   expect_no_leftovers
   expect_nodes_up
+}
+
+@test "entire step: after twenty jobs nothing is there that was not there before" {
+  expect_twenty_jobs_leave_nothing
 }

@@ -8,41 +8,12 @@ setup_file() { site_up --cgroup --with run-in-job; }
 
 setup() { cancel_everything; }
 
-# In the mount namespace of n1's slurmd: on_node CMD...
-on_node() { root nsenter --target "$(root cat /run/slurmd.n1.pid)" --mount -- "$@"; }
-
-# What jobs leave on n1: folders, mounts, marks, links, groups.
-# shellcheck disable=SC2016
-seen_on_node() {
-  on_node sh -c 'ls -A /run/berth /run/berth/jobs /run/berth.jobs /run/berth.steps
-    grep -c " /run/berth" /proc/self/mounts'
-  job_groups
-}
-
-same_as_before() { [[ $(seen_on_node) == "$before" ]]; }
-
 @test "run in job: Slurm knows the flag" {
   [[ $(slurm_says PrologFlags) == *RunInJob* ]] || fail "$(slurm_says PrologFlags)"
 }
 
 @test "run in job: after twenty jobs nothing is there that was not there before" {
-  run -0 contained true
-  wait_until 20 eval '[[ $(on_node ls /run/berth.steps) == "" ]]'
-  before=$(seen_on_node)
-  for number in {1..20}; do
-    case $((number % 4)) in
-      0) run -0 contained only-in-image ;;
-      1) run -0 contained --container-name="kept$number" only-in-image ;;
-      2) run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job srun -w n1 --container-name=mine \
-           --container-image=$image only-in-image" ;;
-      3) run -0 in_home "salloc -Q -w n1 bash -c 'srun --container-image=$image true & \
-           srun --overlap --container-image=$image only-in-image; wait'" ;;
-    esac
-    expect_output_like "only in the image"
-  done
-  wait_until 20 same_as_before || fail "before: $before" "now: $(seen_on_node)"
-  expect_no_leftovers
-  expect_nodes_up
+  expect_twenty_jobs_leave_nothing
 }
 
 @test "run in job: a job that is cancelled leaves nothing, nor its containers" {
