@@ -12,7 +12,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "runtime/base/descriptors.hh"
@@ -32,24 +31,6 @@ const char* name_of(uint32_t type) {
         case CLONE_NEWNET: return "network";
         case CLONE_NEWUTS: return "uts";
         default: return "own";
-    }
-}
-
-/// Slurm's namespace/linux can give a job a user namespace; the container was made outside of it, or in another job's.
-bool is_in_first_user_namespace() {
-    constexpr std::string_view all_ids = "4294967295";
-    std::string map = sys::read_file("/proc/self/uid_map", 4096);
-    return map.find(all_ids) != map.npos;
-}
-
-void enter_user_namespace(int descriptor) {
-    try {
-        sys::enter_namespace(descriptor, CLONE_NEWUSER, "container's user namespace");
-    } catch (const SysError& error) {
-        if (error.number() != EPERM || is_in_first_user_namespace()) throw;
-        throw Error(
-            "joining the container's user namespace: Slurm gives the job a user namespace of its own (CLONE_NEWUSER in "
-            "namespace.yaml), out of which no container can be entered; let the site take CLONE_NEWUSER out");
     }
 }
 
@@ -101,7 +82,7 @@ void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready) {
     std::vector<int> kept = sys::descriptors_kept_by_exec();
     for (const Fd& fd : namespaces) kept.push_back(fd.get());
     sys::prepare_to_join(std::move(kept));
-    enter_user_namespace(namespaces[0].get());
+    sys::enter_user_namespace(namespaces[0].get());
     for (size_t i = 1; i < types.size(); ++i)
         sys::enter_namespace(namespaces[i].get(), static_cast<int>(types[i]),
                              cat("container's ", name_of(types[i]), " namespace"));

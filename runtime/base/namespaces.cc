@@ -43,6 +43,13 @@ void be_alone(int flags) {
 void be_alone(int) {}
 #endif
 
+/// Its map says nothing: Slurm maps all users to themselves, as they are in the first one.
+bool is_in_first_user_namespace() {
+    constexpr ino_t its_number = 0xeffffffd;  // PROC_USER_INIT_INO; USER_NS_INIT_INO of Linux 6.18's nsfs.h
+    struct stat own {};
+    return ::stat("/proc/self/ns/user", &own) == 0 && own.st_ino == its_number;
+}
+
 }  // namespace
 
 int unshare(int flags) {
@@ -53,6 +60,16 @@ int unshare(int flags) {
 void enter_namespace(int fd, int type, const std::string& what) {
     be_alone(type);
     if (::setns(fd, type) != 0) throw SysError(cat("joining the ", what));
+}
+
+void enter_user_namespace(int fd) {
+    be_alone(CLONE_NEWUSER);
+    if (::setns(fd, CLONE_NEWUSER) == 0) return;
+    if (errno != EPERM || is_in_first_user_namespace()) throw SysError("joining the container's user namespace");
+    throw Error(
+        "joining the container's user namespace: Slurm gives each job a user namespace of its own (CLONE_NEWUSER in "
+        "namespace.yaml), out of which no container of another job can be entered; give the container another name in "
+        "each job, or let the site set defaults.container_scope = \"job\" or take CLONE_NEWUSER out");
 }
 
 void raise_loopback() {

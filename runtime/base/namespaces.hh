@@ -13,6 +13,10 @@ int unshare(int flags);
 /// setns(2) of one namespace descriptor.
 void enter_namespace(int fd, int type, const std::string& what);
 
+/// The same of a container's user namespace. Out of another user namespace than the machine's first one only those are
+/// to be entered that were made in it: Slurm can give each job one (CLONE_NEWUSER), and then the Error says so.
+void enter_user_namespace(int fd);
+
 /// Makes the loopback interface of the calling thread's network namespace work. Needs CAP_NET_ADMIN there. Throws
 /// SysError.
 void raise_loopback();

@@ -249,7 +249,7 @@ std::vector<int> descriptors_to_enter(const StartedContainer& container) {
 
 void enter_container(const StartedContainer& container) {
     if (is_inside(container)) return;
-    sys::enter_namespace(container.user_namespace.get(), CLONE_NEWUSER, "container's user namespace");
+    sys::enter_user_namespace(container.user_namespace.get());
     sys::enter_namespace(container.mount_namespace.get(), CLONE_NEWNS, "container's mount namespace");
     for (const OwnNamespace& own : container.namespaces)
         sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");

@@ -34,7 +34,9 @@ constexpr Setting known_namespaces[] = {
     {"namespace.yaml", "CLONE_NEWPID",
      "a named container ends with the job that started it, and the steps of other jobs in it fail; set "
      "defaults.container_scope = \"job\", or take it out"},
-    {"namespace.yaml", "CLONE_NEWUSER", "no step can enter a container; take it out"},
+    {"namespace.yaml", "CLONE_NEWUSER",
+     "the steps of other jobs cannot enter a named container that runs; set defaults.container_scope = \"job\", or "
+     "take it out"},
 };
 
 bool has_word(std::string_view value, std::string_view word) {

@@ -372,7 +372,7 @@ TEST_CASE("plugin: when the helper says that the container is no more, the tasks
     end(helper);
 }
 
-TEST_CASE("plugin: from a user namespace that Slurm has given to the job no container is entered, and that is said",
+TEST_CASE("plugin: from a user namespace of the job's own no container of another one is entered, and that is said",
           "[kernel][spank]") {
     NEED_CONTAINERS();
     auto [ours, theirs] = make_channel();
@@ -383,6 +383,45 @@ TEST_CASE("plugin: from a user namespace that Slurm has given to the job no cont
     Outcome seen = as_user([&] {
         keep_pipes();
         if (int number = sys::unshare(CLONE_NEWUSER); number != 0) throw SysError("a user namespace", number);
+        spank::enter_namespaces(std::move(received->descriptors), {"/tmp", {}, {}});
+        return std::string("entered");
+    });
+    CHECK(seen.text == "");
+    CHECK_THAT(seen.error, Contains("joining the container's user namespace: ") && Contains("CLONE_NEWUSER"));
+    end(server);
+}
+
+/// Moves this process into a user namespace in which all users of the machine are, as Slurm's namespace/linux makes it
+/// (CLONE_NEWUSER): the map reads as that of the first one.
+void enter_namespace_of_all_users() {
+    auto [reading, writing] = sys::make_pipe();
+    pid_t self = ::getpid(), mapper = fixtures::forked();
+    if (mapper == 0) {
+        writing.reset();
+        sys::read_all(reading.get(), 1, "a pipe");
+        for (const char* map : {"/uid_map", "/gid_map"})
+            sys::write_all(sys::open_file(cat("/proc/", self, map), O_WRONLY).get(), "0 0 4294967295\n", map);
+        ::_exit(0);
+    }
+    reading.reset();
+    int number = sys::unshare(CLONE_NEWUSER), status = 0;
+    writing.reset();
+    if (number != 0) throw SysError("a user namespace", number);
+    if (waitpid(mapper, &status, 0) != mapper || status != 0) throw Error("mapping all users failed");
+}
+
+TEST_CASE("plugin: a user namespace with all users is one of the job's own, too", "[kernel][root][spank]") {
+    NEED_ROOT();
+    NEED_CONTAINERS();
+    auto [ours, theirs] = make_channel();
+    pid_t server = container_server(theirs.get());
+    theirs.reset();
+    auto received = receive_message(ours.get(), 10'000);
+    REQUIRE(received);
+    Outcome seen = in_child([&] {
+        keep_pipes();
+        enter_namespace_of_all_users();
+        as_user_here();
         spank::enter_namespaces(std::move(received->descriptors), {"/tmp", {}, {}});
         return std::string("entered");
     });
