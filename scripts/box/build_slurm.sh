@@ -20,7 +20,7 @@ extract() {
 }
 
 # Only what a cluster runs: no documentation, no static libraries, nothing that needs a library which may be there.
-# namespace.yaml is read with libyaml, and wants json-c as well (26.05).
+# namespace.yaml is read with libyaml, and wants json-c as well (25.11 and newer).
 compile() {
   cd "$work/source"
   ./configure -q --prefix="$prefix" --sysconfdir=/etc/slurm --disable-static --disable-debug --enable-multiple-slurmd \
