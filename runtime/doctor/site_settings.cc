@@ -47,9 +47,14 @@ bool has_word(std::string_view value, std::string_view word) {
 }  // namespace
 
 std::vector<std::string> words_of(const std::string& line) {
+    constexpr const char* between = " \t\r";
+    std::string text = line.substr(0, line.find('#'));
     std::vector<std::string> out;
-    for (const std::string& word : split(line.substr(0, line.find('#')), ' '))
-        if (!trimmed(word).empty()) out.emplace_back(trimmed(word));
+    for (size_t at = text.find_first_not_of(between); at != text.npos; at = text.find_first_not_of(between, at)) {
+        size_t end = std::min(text.find_first_of(between, at), text.size());
+        out.push_back(text.substr(at, end - at));
+        at = end;
+    }
     return out;
 }
 

@@ -261,6 +261,20 @@ TEST_CASE("doctor: the plugin is found through the includes of plugstack.conf, a
     CHECK(*facts.built_for == SLURM_VERSION_NUMBER);
 }
 
+TEST_CASE("doctor: tabs separate the words of plugstack.conf as blanks do", "[doctor]") {
+    fixtures::TempFolder place;
+    std::filesystem::create_directory(place / "plugstack.conf.d");
+    std::ofstream(place / "plugstack.conf") << "\tinclude\tplugstack.conf.d/*.conf\t# all of them\n";
+    std::ofstream(place / "plugstack.conf.d/berth.conf") << "required\tspank_berth.so \t helper=/usr/bin/berth\n";
+    std::ofstream(place / "plugstack.conf.d/pyxis.conf") << "\toptional \tspank_pyxis.so\tsbatch_support=0\r\n";
+    std::vector<std::string> looked;
+    PlugstackLine line = find_plugstack_line(place / "plugstack.conf", plugin_name, looked);
+    CHECK(line.file == place / "plugstack.conf.d/berth.conf");
+    CHECK(line.plugin == plugin_name);
+    CHECK(find_plugstack_line(place / "plugstack.conf", "pyxis", looked).plugin == "spank_pyxis.so");
+    CHECK(would_be_included(place / "plugstack.conf", place / "plugstack.conf.d/other.conf"));
+}
+
 TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor]") {
     fixtures::TempFolder place;
     std::string prefix = place / "slurm-24.11", path = std::getenv("PATH");
