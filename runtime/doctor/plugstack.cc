@@ -11,6 +11,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/doctor/site_settings.hh"
+#include "runtime/doctor/slurm_conf.hh"
 
 namespace berth {
 
@@ -71,16 +72,14 @@ std::string folder_of_slurm() {
 }
 
 std::string plugstack_of(const std::string& folder) {
-    bool read = false;
-    for (const std::string& line : split(text_of(folder + "/slurm.conf", read), '\n')) {
-        constexpr std::string_view key = "plugstackconfig=";
-        for (const std::string& word : words_of(line))
-            if (lower(word.substr(0, key.size())) == key) {
-                std::string value = word.substr(key.size());
-                return value.starts_with('/') ? value : cat(folder, "/", value);
-            }
+    std::string value;
+    try {
+        value = slurm_value(read_slurm_conf(folder + "/slurm.conf"), "plugstackconfig");
+    } catch (const Error&) {
+        // As one without the key.
     }
-    return folder + "/plugstack.conf";
+    if (value.empty()) return folder + "/plugstack.conf";
+    return value.starts_with('/') ? value : cat(folder, "/", value);
 }
 
 PlugstackLine find_plugstack_line(const std::string& file, std::string_view name, std::vector<std::string>& looked) {

@@ -58,17 +58,12 @@ std::vector<std::string> words_of(const std::string& line) {
     return out;
 }
 
-std::vector<std::string> settings_that_matter(std::string_view text) {
+std::vector<std::string> settings_that_matter(const std::vector<SlurmSetting>& settings) {
     std::vector<std::string> out;
-    for (const std::string& line : split(text, '\n'))
-        for (const std::string& entry : words_of(line)) {
-            size_t equals = entry.find('=');
-            if (equals == entry.npos) continue;
-            std::string key = lower(entry.substr(0, equals)), value = lower(entry.substr(equals + 1));
-            for (const Setting& setting : known)
-                if (key == setting.key && has_word(value, setting.word))
-                    out.push_back(cat(printable(entry.substr(0, equals)), "=", setting.word, ": ", setting.meaning));
-        }
+    for (const SlurmSetting& one : settings)
+        for (const Setting& setting : known)
+            if (lower(one.key) == setting.key && has_word(lower(one.value), setting.word))
+                out.push_back(cat(printable(one.key), "=", setting.word, ": ", setting.meaning));
     return out;
 }
 

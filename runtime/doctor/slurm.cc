@@ -14,6 +14,7 @@
 #include "runtime/doctor/plugin_version.hh"
 #include "runtime/doctor/plugstack.hh"
 #include "runtime/doctor/site_settings.hh"
+#include "runtime/doctor/slurm_conf.hh"
 
 namespace berth {
 
@@ -56,16 +57,16 @@ std::string slurm_version() {
 std::string locate(const std::string& name) {
     if (name.starts_with('/')) return ::access(name.c_str(), F_OK) == 0 ? name : "";
     for (const std::string& folder : slurm_folders()) {
-        std::string text;
+        std::string value;
         try {
-            text = sys::read_file(folder + "/slurm.conf", text_limit);
+            value = slurm_value(read_slurm_conf(folder + "/slurm.conf"), "plugindir");
         } catch (const Error&) {
             continue;
         }
-        for (const std::string& line : split(text, '\n'))
-            if (std::string_view setting = trimmed(line); lower(setting.substr(0, 10)) == "plugindir=")
-                for (const std::string& directory : split(setting.substr(10), ':'))
-                    if (std::string file = cat(directory, "/", name); ::access(file.c_str(), F_OK) == 0) return file;
+        for (const std::string& directory : split(value, ':'))
+            if (std::string file = cat(directory, "/", name);
+                directory.starts_with('/') && ::access(file.c_str(), F_OK) == 0)
+                return file;
     }
     std::vector<std::string> patterns = {"/usr/lib/*/slurm-wlm/", "/usr/lib/*/slurm/",     "/usr/lib64/slurm/",
                                          "/usr/lib/slurm/",       "/usr/local/lib/slurm/",
@@ -86,7 +87,7 @@ std::vector<std::string> find_settings() {
     for (const std::string& folder : slurm_folders()) {
         if (::access((folder + "/slurm.conf").c_str(), R_OK) != 0) continue;
         for (const char* file : {"/slurm.conf", "/cgroup.conf"}) try {
-                for (std::string& line : settings_that_matter(sys::read_file(folder + file, text_limit)))
+                for (std::string& line : settings_that_matter(read_slurm_conf(folder + file)))
                     out.push_back(std::move(line));
             } catch (const Error&) {
                 // Sites without cgroups have no such file.

@@ -275,6 +275,23 @@ TEST_CASE("doctor: tabs separate the words of plugstack.conf as blanks do", "[do
     CHECK(would_be_included(place / "plugstack.conf", place / "plugstack.conf.d/other.conf"));
 }
 
+TEST_CASE("doctor: what slurm.conf includes, and with blanks around its signs, leads to the plugin", "[doctor]") {
+    fixtures::TempFolder place;
+    for (const char* folder : {"etc", "plugins"}) std::filesystem::create_directory(place / folder);
+    std::ofstream(place / "plugins/spank_berth.so");
+    std::ofstream(place / "etc/plug.conf") << "required\tspank_berth.so\n";
+    std::ofstream(place / "etc/slurm.conf") << "ClusterName=c\nInclude\tsite.conf\n";
+    std::ofstream(place / "etc/site.conf") << "\tPlugStackConfig = plug.conf\nPrologFlags\t= X11\n"
+                                           << "PluginDir = /nothing:" << place / "plugins" << '\n';
+    ::setenv("SLURM_CONF", (place / "etc/slurm.conf").c_str(), 1);
+    SlurmFacts facts = gather_slurm_facts();
+    ::unsetenv("SLURM_CONF");
+    CHECK(facts.plugstack == place / "etc/plug.conf");
+    CHECK(facts.plugin == place / "plugins/spank_berth.so");
+    REQUIRE(facts.settings.size() == 1);
+    CHECK(facts.settings[0].starts_with("PrologFlags=x11: "));
+}
+
 TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor]") {
     fixtures::TempFolder place;
     std::string prefix = place / "slurm-24.11", path = std::getenv("PATH");
