@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "hooks/cdi_libraries.hh"
 #include "hooks/edits.hh"
 #include "hooks/makers.hh"
 #include "runtime/base/error.hh"
@@ -18,7 +19,7 @@ class LineWriter {
   public:
     explicit LineWriter(const std::string& what) : what_(what) {}
 
-    void add(std::initializer_list<std::string> fields) {
+    void add(const std::vector<std::string>& fields) {
         bool first = true;
         for (const std::string& field : fields) {
             if (std::any_of(field.begin(), field.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
@@ -35,7 +36,11 @@ class LineWriter {
 };
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+auto depth_of(const std::string& path) {
+    std::string normal = plan::normalised(path);
+    return std::ranges::count(normal, '/');
+}
 
 class Converter {
   public:
@@ -50,15 +55,8 @@ class Converter {
         for (const auto& [path, mode] : edits_.modes)
             out_.edits.push_back({plan::Directory{checked(path), mode}, origin_, "asked for"});
         do_hooks();
-        for (const auto& [source, target] : edits_.nodes) {
-            bind(source, target).device = true;
-        }
-        for (const CdiEdits::Mount& mount : edits_.mounts) {
-            plan::Mount& made = mount.source.empty() ? tmpfs(mount.target) : bind(mount.source, mount.target);
-            made.read_only = mount.read_only;
-            made.no_exec = mount.no_exec;
-            made.create = plan::Mount::Create::automatic;
-        }
+        warn_of_groups();
+        add_mounts();
         for (const auto& [path, target] : edits_.links)
             out_.edits.push_back({plan::Symlink{checked(path), target, true}, origin_, "a link"});
         add_libraries();
@@ -80,13 +78,49 @@ class Converter {
         return std::get<plan::Mount>(out_.edits.back().action);
     }
 
-    plan::Mount& tmpfs(const std::string& target) {
+    plan::Mount& tmpfs(const CdiEdits::Mount& asked) {
         plan::Mount mount;
         mount.kind = plan::Mount::Kind::tmpfs;
-        mount.target = checked(target);
+        mount.target = checked(asked.target);
         mount.mode = 01777;
+        mount.options = asked.options;
         out_.edits.push_back({mount, origin_, "asked for"});
         return std::get<plan::Mount>(out_.edits.back().action);
+    }
+
+    void add_mount(const CdiEdits::Mount& mount) {
+        plan::Mount& made = mount.source.empty() ? tmpfs(mount) : bind(mount.source, mount.target);
+        made.read_only = mount.read_only;
+        made.no_exec = mount.no_exec;
+        made.create = plan::Mount::Create::automatic;
+    }
+
+    /// Whatever their order in the file: one on a folder would hide what was mounted below it.
+    void add_mounts() {
+        struct Place {
+            std::ptrdiff_t depth;
+            const std::pair<std::string, std::string>* node;
+            const CdiEdits::Mount* mount;
+        };
+        std::vector<Place> all;
+        for (const auto& node : edits_.nodes) all.push_back({depth_of(node.second), &node, nullptr});
+        for (const CdiEdits::Mount& mount : edits_.mounts) all.push_back({depth_of(mount.target), nullptr, &mount});
+        std::ranges::stable_sort(all, {}, &Place::depth);
+        for (const Place& one : all)
+            if (one.node)
+                bind(one.node->first, one.node->second).device = true;
+            else
+                add_mount(*one.mount);
+    }
+
+    void warn_of_groups() {
+        std::string missing;
+        for (unsigned group : edits_.groups)
+            if (!host_.has_group(group)) missing += cat(missing.empty() ? "" : ", ", group);
+        if (!missing.empty())
+            out_.warnings.push_back(cat(origin_, ": additionalGids has no effect for the groups ", missing,
+                                        ", of which you are no member: only root could add them; have an administrator "
+                                        "make you one if a device cannot be opened"));
     }
 
     /// Those that a maker does by itself.
@@ -103,38 +137,32 @@ class Converter {
         }
     }
 
-    /// ldconfig would make a link for each SONAME; the node has them already.
-    void add_names(plan::LoaderLibraries& loader, const std::string& folder, const CdiEdits::Mount& mount) {
-        std::string file = name_of(mount.target);
-        std::string stem = file.substr(0, file.find(".so"));
-        auto know = [&](const std::string& name) {
-            loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
-        };
-        know(file);
-        for (const char* ending : {".so.0", ".so.1", ".so.2", ".so.4"}) {
-            std::string name = stem + ending;
-            auto real = name == file ? std::nullopt : host_.resolved(folder_of(mount.source) + "/" + name);
-            if (!real || name_of(*real) != name_of(mount.source)) continue;
-            out_.edits.push_back({plan::Symlink{folder + "/" + name, file, true}, origin_, "a name of a library"});
-            know(name);
-        }
+    LibraryPlaces library_places() const {
+        LibraryPlaces out;
+        for (const std::string& folder : edits_.library_folders) out.folders.push_back(plan::normalised(folder));
+        for (const CdiEdits::Mount& mount : edits_.mounts)
+            out.mounts.emplace_back(mount.source, plan::normalised(mount.target));
+        for (const auto& [path, target] : edits_.links) out.links.emplace_back(plan::normalised(path), target);
+        return out;
     }
 
+    /// musl's loader has no cache, but a list of folders.
     void add_libraries() {
         plan::LoaderLibraries loader;
-        LibraryPlace place = library_place(image_);
-        loader.musl_path = place.musl_path;
-        std::set<std::string> folders(edits_.library_folders.begin(), edits_.library_folders.end());
-        for (const std::string& folder : folders) loader.folder = folder;
-        for (const CdiEdits::Mount& mount : edits_.mounts)
-            if (std::string folder = folder_of(mount.target);
-                folders.contains(folder) && mount.target.find(".so") != std::string::npos)
-                add_names(loader, folder, mount);
+        loader.musl_path = library_place(image_).musl_path;
+        auto add_edit = [&] { out_.edits.push_back({loader, origin_, "how the loader finds them"}); };
+        for (const FoundLibraries& found : find_libraries(library_places(), host_, image_)) {
+            for (const auto& [path, target] : found.links)
+                out_.edits.push_back({plan::Symlink{checked(path), target, true}, origin_, "a name of a library"});
+            loader.libraries.insert(loader.libraries.end(), found.libraries.begin(), found.libraries.end());
+            loader.folder = found.folder;
+            if (!loader.musl_path.empty()) add_edit();
+        }
         for (const plan::CachedLibrary& first : preferred_) {
             std::erase_if(loader.libraries, [&](const plan::CachedLibrary& one) { return one.name == first.name; });
             loader.libraries.push_back(first);
         }
-        if (!loader.libraries.empty()) out_.edits.push_back({loader, origin_, "how the loader finds them"});
+        if (loader.musl_path.empty() && !loader.libraries.empty()) add_edit();
     }
 
     const CdiEdits& edits_;
@@ -146,6 +174,12 @@ class Converter {
     plan::ContainerEdits out_;
 };
 
+CdiEdits::Mount mount_of(const std::vector<std::string>& words) {
+    CdiEdits::Mount out{words[1], words[2], words[3] == "ro", words[4] == "noexec"};
+    for (size_t i = 5; i + 1 < words.size(); i += 2) out.options.emplace_back(words[i], words[i + 1]);
+    return out;
+}
+
 }  // namespace
 
 void CdiEdits::append(const CdiEdits& more) {
@@ -156,7 +190,10 @@ void CdiEdits::append(const CdiEdits& more) {
     add(links, more.links);
     add(library_folders, more.library_folders);
     add(modes, more.modes);
-    add(warnings, more.warnings);
+    // Devices of a kind say the same.
+    for (const std::string& line : more.warnings)
+        if (std::ranges::find(warnings, line) == warnings.end()) warnings.push_back(line);
+    groups.insert(more.groups.begin(), more.groups.end());
     hooks.insert(more.hooks.begin(), more.hooks.end());
 }
 
@@ -164,14 +201,18 @@ std::string lines_of(const CdiEdits& edits, const std::string& what) {
     LineWriter lines(what);
     for (const std::string& text : edits.environment) lines.add({"env", text});
     for (const auto& [source, target] : edits.nodes) lines.add({"node", source, target});
-    for (const CdiEdits::Mount& mount : edits.mounts)
-        lines.add(
-            {"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw", mount.no_exec ? "noexec" : "exec"});
+    for (const CdiEdits::Mount& mount : edits.mounts) {
+        std::vector<std::string> fields = {"mount", mount.source, mount.target, mount.read_only ? "ro" : "rw",
+                                           mount.no_exec ? "noexec" : "exec"};
+        for (const auto& [name, value] : mount.options) fields.insert(fields.end(), {name, value});
+        lines.add(fields);
+    }
     for (const auto& [path, target] : edits.links) lines.add({"link", path, target});
     for (const std::string& folder : edits.library_folders) lines.add({"libraries", folder});
     for (const std::string& text : edits.warnings) lines.add({"warning", text});
     for (const auto& [path, mode] : edits.modes) lines.add({"mode", path, cat(mode)});
     for (const std::string& name : edits.hooks) lines.add({"hook", name});
+    for (unsigned group : edits.groups) lines.add({"group", cat(group)});
     return lines.take();
 }
 
@@ -185,8 +226,8 @@ CdiEdits parse_cdi_edits(std::string_view lines, const std::string& what) {
             out.environment.push_back(words[1]);
         else if (is("node", 3) && !words[1].empty() && !words[2].empty())
             out.nodes.emplace_back(words[1], words[2]);
-        else if (is("mount", 5))
-            out.mounts.push_back({words[1], words[2], words[3] == "ro", words[4] == "noexec"});
+        else if (words[0] == "mount" && words.size() >= 5 && words.size() % 2 == 1)
+            out.mounts.push_back(mount_of(words));
         else if (is("link", 3))
             out.links.emplace_back(words[1], words[2]);
         else if (is("libraries", 2))
@@ -197,6 +238,8 @@ CdiEdits parse_cdi_edits(std::string_view lines, const std::string& what) {
             out.modes.emplace_back(words[1], static_cast<unsigned>(mode));
         else if (is("hook", 2))
             out.hooks.insert(words[1]);
+        else if (uint64_t group = 0; is("group", 2) && parse_number(words[1], UINT32_MAX, group))
+            out.groups.insert(static_cast<unsigned>(group));
         else
             throw Error(cat("reading ", what, ": '", printable(text), "' is no change of a container"));
     }

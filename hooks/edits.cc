@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::hooks {
@@ -51,6 +52,11 @@ bool add_open_node(std::vector<plan::Edit>& edits, const Host& host, const std::
     return true;
 }
 
+bool tells(const std::vector<std::string>& job) {
+    const char* node = variable(job, "SLURM_NODEID");
+    return !node || node == std::string_view("0");
+}
+
 LibraryPlace library_place(const Rootfs& image) {
     bool debian = image.exists("/etc/debian_version");
     LibraryPlace place;
@@ -58,6 +64,11 @@ LibraryPlace library_place(const Rootfs& image) {
     place.narrow_folder = debian ? "/usr/lib/i386-linux-gnu" : "/usr/lib";
     if (image.exists("/etc/alpine-release")) place.musl_path = cat("/etc/ld-musl-", machine, ".path");
     return place;
+}
+
+std::vector<std::string> usual_library_folders() {
+    return {"/lib",     "/lib64",         cat("/lib/", triplet),           "/usr/lib",
+            "/usr/lib64", "/usr/local/lib", cat("/usr/local/lib/", triplet), cat("/usr/lib/", triplet)};
 }
 
 std::string normal_bus(const std::string& text) {

@@ -129,6 +129,19 @@ std::optional<SharedObject> read_shared_object(const ReadPart& read) {
     return out;
 }
 
+std::optional<LibraryName> read_library_name(const ReadPart& read) {
+    std::string ident = read(0, EI_NIDENT);
+    if (ident.size() != EI_NIDENT || std::memcmp(ident.data(), ELFMAG, SELFMAG) != 0) return std::nullopt;
+    if (ident[EI_CLASS] == ELFCLASS32) return LibraryName{.soname = {}, .narrow = true};
+    ElfSections file(read);
+    const Elf64_Shdr* dynamic = file ? file.of_type(SHT_DYNAMIC) : nullptr;
+    SharedObject out;
+    if (dynamic) read_dynamic(out, file, *dynamic);
+    // A path would lead out of the folder.
+    if (out.soname.find('/') != std::string::npos) out.soname.clear();
+    return LibraryName{.soname = out.soname};
+}
+
 std::set<std::string> defined_symbols(const ReadPart& read, bool (*counts)(std::string_view name)) {
     std::set<std::string> out;
     ElfSections file(read);

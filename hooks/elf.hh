@@ -56,6 +56,15 @@ struct SharedObject {
 /// Nothing for what is no shared library with sections.
 std::optional<SharedObject> read_shared_object(const ReadPart& read);
 
+/// What a cache of the dynamic loader has of a library.
+struct LibraryName {
+    std::string soname;   ///< empty: it has none, or no sections that say it
+    bool narrow = false;  ///< of 32 bits, whose SONAME is not read
+};
+
+/// Nothing for what is no ELF file.
+std::optional<LibraryName> read_library_name(const ReadPart& read);
+
 /// The names that a library defines for others, of which `counts` takes those that matter.
 std::set<std::string> defined_symbols(const ReadPart& read, bool (*counts)(std::string_view name));
 

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -118,6 +119,13 @@ std::optional<DeviceNumber> Host::device(const std::string& path) const {
 Access Host::access(const std::string& path, bool read_only) const {
     if (sys::may_access(real(path), read_only ? R_OK : R_OK | W_OK)) return Access::allowed;
     return errno == ENOENT || errno == ENOTDIR ? Access::missing : Access::denied;
+}
+
+bool Host::has_group(unsigned group) const {
+    std::vector<gid_t> groups(static_cast<size_t>(std::max(0, ::getgroups(0, nullptr))));
+    int got = ::getgroups(static_cast<int>(groups.size()), groups.data());
+    groups.resize(static_cast<size_t>(std::max(0, got)));
+    return ::getegid() == group || std::ranges::find(groups, group) != groups.end();
 }
 
 uint64_t Host::lockable_memory() const {

@@ -58,6 +58,8 @@ class Host {
     virtual std::optional<DeviceNumber> device(const std::string& path) const;
     /// For reading and writing, or for reading only.
     virtual Access access(const std::string& path, bool read_only = false) const;
+    /// Whether this process is in a group.
+    virtual bool has_group(unsigned group) const;
     /// RLIMIT_MEMLOCK of this process, in bytes; UINT64_MAX: unlimited.
     virtual uint64_t lockable_memory() const;
     /// What `berth` prints with these words, run as a program of its own: a driver's library may hang, or do to its

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hooks/cdi_native.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -18,7 +19,9 @@ DeviceList list_of(const DeviceMaker& maker, const DeviceListRequest& request) {
         return out;
     }
     try {
-        out = maker.list(request);
+        // What a container is given depends on the image too, which is not known here.
+        std::vector<std::string> job = with_native_devices(maker, request.host, request.site, {}, request.job);
+        out = maker.list({request.host, request.site, job});
     } catch (const Error& error) {
         out.error = error.what();
     }

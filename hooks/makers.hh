@@ -89,6 +89,8 @@ struct DeviceMaker {
     /// The node's devices of it; null: the list says that this family has none to tell.
     DeviceList (*list)(const DeviceListRequest&) = nullptr;
     const char* cdi_kind = "";  ///< of its devices in a CDI specification: "nvidia.com/gpu"
+    /// By which it is asked for devices in CDI's names as well; empty: by none.
+    const char* cdi_variable = "";
     /// Whether the node has devices of it, so that its edits depend on what the caller with this environment may have.
     /// Costs a few system calls. Null: they never do.
     bool (*grants)(const Host&, const plan::Site&, const std::vector<std::string>& job) = nullptr;

@@ -79,6 +79,7 @@ DeviceStatus amd_status(const AmdNode& node) {
 }
 
 extern const DeviceMaker amd_maker{.vendor = "amd", .make = make, .status = status, .list = list,
-                                   .cdi_kind = "amd.com/gpu", .grants = grants};
+                                   .cdi_kind = "amd.com/gpu", .cdi_variable = "AMD_VISIBLE_DEVICES",
+                                   .grants = grants};
 
 }  // namespace berth::hooks

@@ -1,7 +1,8 @@
 // The CDI devices of the site and of BERTH_DEVICES.
+#include "hooks/cdi_native.hh"
+#include "hooks/edits.hh"
 #include "hooks/makers.hh"
 #include "hooks/pull_reader.hh"
-#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -9,12 +10,10 @@ namespace berth::hooks {
 
 namespace {
 
-/// The site's, and those of BERTH_DEVICES.
-std::vector<std::string> asked_names(const plan::Site& site, const std::vector<std::string>& job) {
-    std::vector<std::string> names = site.devices.cdi;
-    if (const char* asked = variable(job, "BERTH_DEVICES"))
-        for (const std::string& part : split(asked, ','))
-            if (std::string name(trimmed(part)); !name.empty()) names.push_back(name);
+/// Without those that another maker gives.
+std::vector<std::string> asked_names(const Host& host, const plan::Site& site, const std::vector<std::string>& job) {
+    std::vector<std::string> names = asked_cdi_names(site, job);
+    std::erase_if(names, [&](const std::string& name) { return is_native(host, site, name, job); });
     return names;
 }
 
@@ -46,7 +45,8 @@ ListedDevice listed(const std::string& name, const DeviceListRequest& request) {
 /// Those that are asked for; which others the specifications have stays in the files.
 DeviceList list(const DeviceListRequest& request) {
     DeviceList out;
-    for (const std::string& name : asked_names(request.site, request.job)) out.devices.push_back(listed(name, request));
+    for (const std::string& name : asked_names(request.host, request.site, request.job))
+        out.devices.push_back(listed(name, request));
     std::string files;
     for (const std::string& folder : request.site.devices.cdi_folders)
         for (const std::string& file : request.host.list(folder))
@@ -57,14 +57,17 @@ DeviceList list(const DeviceListRequest& request) {
 }
 
 plan::ContainerEdits make(const DeviceRequest& request) {
-    std::vector<std::string> names = asked_names(request.site, request.job);
+    std::vector<std::string> names = asked_names(request.host, request.site, request.job);
     if (names.empty()) return {};
     CdiEdits edits = edits_of(names, request.site);
-    return container_edits_of(edits, request.host, request.image, plan::Origin::of_site("CDI"), request.before);
+    plan::ContainerEdits out =
+        container_edits_of(edits, request.host, request.image, plan::Origin::of_site("CDI"), request.before);
+    if (!tells(request.job)) out.warnings.clear();
+    return out;
 }
 
-bool grants(const Host&, const plan::Site& site, const std::vector<std::string>& job) {
-    return !asked_names(site, job).empty();
+bool grants(const Host& host, const plan::Site& site, const std::vector<std::string>& job) {
+    return !asked_names(host, site, job).empty();
 }
 
 constexpr const char* keys[] = {"devices.cdi_folders"};

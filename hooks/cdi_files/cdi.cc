@@ -6,10 +6,12 @@
 #include <set>
 
 #include "hooks/cdi_files/yaml.hh"
+#include "hooks/edits.hh"
 #include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/json_strict.hh"
+#include "runtime/request/mount_flags.hh"
 
 namespace berth::hooks {
 
@@ -29,6 +31,19 @@ std::string text_of(const json& object, const char* name, const std::string& wha
     return text.value_or("");
 }
 
+/// Programs whose words are those of nvidia-ctk's hooks.
+struct HookProgram {
+    std::string_view name;
+    bool nvidia;  ///< has the hooks that a maker does as well
+};
+constexpr HookProgram hook_programs[] = {{"nvidia-ctk", true},     {"nvidia-cdi-hook", true}, {"hcu-ctk", false},
+                                         {"hcu-cdi-hook", false}, {"rbln-ctk", false},       {"rbln-cdi-hook", false}};
+
+std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// Debian's ldconfig is a script around the other one.
+bool is_ldconfig(const std::string& program) { return program == "ldconfig" || program == "ldconfig.real"; }
+
 bool is_hook_of_maker(const std::string& name) {
     return std::ranges::any_of(device_makers(), [&](const DeviceMaker* maker) {
         return std::ranges::find(maker->cdi_hooks, name) != maker->cdi_hooks.end();
@@ -38,7 +53,8 @@ bool is_hook_of_maker(const std::string& name) {
 /// The edits of one "containerEdits".
 class EditsReader {
   public:
-    explicit EditsReader(const std::string& what) : what_(what) {}
+    explicit EditsReader(std::string what, const std::string& file = {})
+        : what_(std::move(what)), file_(file.empty() ? what_ : file) {}
 
     CdiEdits read(const json& edits) {
         allow_only(edits, {"env", "deviceNodes", "mounts", "hooks", "additionalGids", "intelRdt", "netDevices"}, what_);
@@ -46,9 +62,10 @@ class EditsReader {
         for_each(edits, "deviceNodes", [&](const json& node) { add_node(node); });
         for_each(edits, "mounts", [&](const json& mount) { add_mount(mount); });
         for_each(edits, "hooks", [&](const json& hook) { add_hook(hook); });
-        for (const char* name : {"additionalGids", "intelRdt", "netDevices"})
+        for_each(edits, "additionalGids", [&](const json& group) { add_group(group); });
+        for (const char* name : {"intelRdt", "netDevices"})
             if (edits.contains(name) && !edits[name].empty())
-                out_.warnings.push_back(cat(what_, ": ", name, " has no effect: only root could do it"));
+                out_.warnings.push_back(cat(file_, ": ", name, " has no effect: only root could do it"));
         return std::move(out_);
     }
 
@@ -73,28 +90,56 @@ class EditsReader {
         out_.nodes.emplace_back(source.empty() ? path : source, path);
     }
 
+    /// 0 is everybody's, as the reference takes it.
+    void add_group(const json& group) {
+        if (!group.is_number_unsigned() || group.get<uint64_t>() > UINT32_MAX)
+            throw Error(cat(what_, ": additionalGids has what is no number of a group"));
+        if (auto number = group.get<unsigned>(); number != 0) out_.groups.insert(number);
+    }
+
     void add_mount(const json& mount) {
         allow_only(mount, {"hostPath", "containerPath", "options", "type"}, what_);
         CdiEdits::Mount out{text_of(mount, "hostPath", what_), text_of(mount, "containerPath", what_), false, false};
-        if (text_of(mount, "type", what_, false) == "tmpfs") out.source.clear();
-        for (const std::string& option : oci::strings_member(mount, "options", what_)) {
-            out.read_only |= option == "ro";
-            out.no_exec |= option == "noexec";
+        std::vector<std::string> options = oci::strings_member(mount, "options", what_);
+        auto has = [&](const char* word) { return std::ranges::find(options, word) != options.end(); };
+        std::string type = text_of(mount, "type", what_, false);
+        // Runtimes bind where an option says it, whatever the type.
+        bool binds = type.empty() || type == "none" || type == "bind" || has("bind") || has("rbind");
+        if (!binds && type != "tmpfs")
+            throw Error(cat(what_, ": the mount on ", printable(out.target, 4096), " is of the type ", printable(type),
+                            "; a container can be given bind and tmpfs"));
+        out.read_only = has("ro");
+        out.no_exec = has("noexec");
+        if (!binds) {
+            out.source.clear();
+            add_tmpfs_options(out, options);
         }
         out_.mounts.push_back(std::move(out));
     }
 
-    /// nvidia-ctk's hooks are done by ourselves; no program of a specification is ever run.
+    void add_tmpfs_options(CdiEdits::Mount& out, const std::vector<std::string>& options) const {
+        plan::MountRequest tmpfs;
+        tmpfs.kind = plan::MountRequest::Kind::tmpfs;
+        for (const std::string& option : options)
+            if (option.find('=') != std::string::npos && !plan::apply_mount_flag(tmpfs, option).empty())
+                throw Error(cat(what_, ": the tmpfs on ", printable(out.target, 4096), " has the option ",
+                                printable(option), "; known are size=, mode=, nr_inodes= and huge="));
+        out.options = std::move(tmpfs.options);
+    }
+
+    /// What known programs do is done by ourselves; no program of a specification is ever run.
     void add_hook(const json& hook) {
         allow_only(hook, {"hookName", "path", "args", "env", "timeout"}, what_);
         std::vector<std::string> words = oci::strings_member(hook, "args", what_);
-        std::string program = words.empty() ? "" : words[0].substr(words[0].rfind('/') + 1);
+        std::string path = text_of(hook, "path", what_, false), program = name_of(words.empty() ? path : words[0]);
+        if (is_ldconfig(program)) return add_ldconfig(words, path);
+        auto known = std::ranges::find(hook_programs, program, &HookProgram::name);
+        if (known == std::end(hook_programs)) refuse(path);
         size_t at = words.size() > 1 && words[1] == "hook" ? 2 : 1;
         std::string name = at < words.size() ? words[at] : "";
-        if (program != "nvidia-ctk" && program != "nvidia-cdi-hook") refuse(text_of(hook, "path", what_, false));
         std::vector<std::string> arguments(words.begin() + static_cast<std::ptrdiff_t>(std::min(at + 1, words.size())),
                                            words.end());
-        if (is_hook_of_maker(name))
+        if (known->nvidia && is_hook_of_maker(name))
             out_.hooks.insert(name);
         else if (name == "create-symlinks")
             for (const std::string& value : values_of(name, "--link", arguments)) add_link(value);
@@ -105,6 +150,17 @@ class EditsReader {
             add_modes(arguments);
         else
             refuse(name);
+    }
+
+    /// The loader's own program: folders that it is given, and those that it looks into anyway.
+    void add_ldconfig(const std::vector<std::string>& words, const std::string& path) {
+        std::vector<std::string> folders = usual_library_folders();
+        for (size_t i = 1; i < words.size(); ++i)
+            if (words[i].starts_with('/'))
+                folders.push_back(words[i]);
+            else if (words[i] != "-v" && words[i] != "-X")
+                refuse(cat(path, " ", words[i]));
+        out_.library_folders.insert(out_.library_folders.end(), folders.begin(), folders.end());
     }
 
     [[noreturn]] void refuse(const std::string& hook) const {
@@ -144,9 +200,24 @@ class EditsReader {
             out_.modes.emplace_back(path, static_cast<unsigned>(std::stoul(text, nullptr, 8)));
     }
 
-    const std::string& what_;
+    std::string what_;  ///< with the device
+    std::string file_;
     CdiEdits out_;
 };
+
+/// What is wrong inside of its edits keeps the others usable: a driver's file has devices of several kinds.
+void add_device(CdiSpec& out, const json& device, const std::string& what) {
+    allow_only(device, {"name", "annotations", "containerEdits"}, what);
+    std::string name = text_of(device, "name", what), whose = cat(what, ": device ", printable(name));
+    if (!device.contains("containerEdits")) throw Error(cat(whose, " has no containerEdits"));
+    if (out.devices.contains(name) || out.refused.contains(name)) throw Error(cat(whose, " is there twice"));
+    try {
+        const json* edits = oci::object_member(device, "containerEdits", whose);
+        out.devices.emplace(name, edits ? EditsReader(whose, what).read(*edits) : CdiEdits());
+    } catch (const Error& error) {
+        out.refused.emplace(name, error.what());
+    }
+}
 
 json hook_of(const std::string& name, const char* flag, const std::vector<std::string>& values) {
     json arguments = {"nvidia-cdi-hook", name};
@@ -181,16 +252,14 @@ CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what) {
         throw Error(cat(what, ": cdiVersion ", printable(version), " is not known (0.3.0 to 1.1.0)"));
     CdiSpec out;
     out.kind = text_of(spec, "kind", what);
-    if (spec.contains("containerEdits")) out.common = EditsReader(what).read(spec["containerEdits"]);
+    try {
+        if (const json* edits = oci::object_member(spec, "containerEdits", what))
+            out.common = EditsReader(what).read(*edits);
+    } catch (const Error& error) {
+        out.all_refused = error.what();
+    }
     if (const json* devices = oci::array_member(spec, "devices", what))
-        for (const json& device : *devices) {
-            allow_only(device, {"name", "annotations", "containerEdits"}, what);
-            std::string name = text_of(device, "name", what);
-            if (!device.contains("containerEdits"))
-                throw Error(cat(what, ": device ", printable(name), " has no containerEdits"));
-            if (!out.devices.emplace(name, EditsReader(what).read(device["containerEdits"])).second)
-                throw Error(cat(what, ": device ", printable(name), " is there twice"));
-        }
+        for (const json& device : *devices) add_device(out, device, what);
     return out;
 }
 
@@ -205,7 +274,12 @@ std::string cdi_text(const std::string& kind, const CdiEdits& edits) {
         json one = {{"hostPath", mount.source.empty() ? "tmpfs" : mount.source},
                     {"containerPath", mount.target},
                     {"options", options}};
-        if (mount.source.empty()) one["type"] = "tmpfs";
+        if (mount.source.empty()) {
+            // A bind is one whatever the type says.
+            one["options"].erase(2);
+            one["type"] = "tmpfs";
+            for (const auto& [name, value] : mount.options) one["options"].push_back(name + "=" + value);
+        }
         container["mounts"].push_back(one);
     }
     std::vector<std::string> links;
@@ -215,6 +289,7 @@ std::string cdi_text(const std::string& kind, const CdiEdits& edits) {
         container["hooks"].push_back(hook_of("update-ldcache", "--folder", edits.library_folders));
     for (const std::string& name : edits.hooks) container["hooks"].push_back(hook_of(name, "", {}));
     for (const auto& [path, mode] : edits.modes) container["hooks"].push_back(chmod_hook(path, mode));
+    if (!edits.groups.empty()) container["additionalGids"] = edits.groups;
     json device = {{"name", "all"}, {"containerEdits", container}};
     try {
         return json{{"cdiVersion", "0.5.0"}, {"kind", kind}, {"devices", {device}}}.dump(2) + "\n";

@@ -14,10 +14,13 @@ struct CdiSpec {
     std::string kind;  ///< "nvidia.com/gpu"
     CdiEdits common;
     std::map<std::string, CdiEdits> devices;
+    /// Devices whose edits no container can be given, and why: a hook of somebody else's, an unknown member.
+    std::map<std::string, std::string> refused;
+    std::string all_refused = {};  ///< likewise of `common`; empty: nothing stands in the way
 };
 
-/// Reads a specification, JSON or, with `yaml`, YAML. Unknown members, hooks that are not nvidia-ctk's, and versions
-/// that are not known are refused. Throws Error naming `what`.
+/// Reads a specification, JSON or, with `yaml`, YAML. What is not understood in the edits of one device keeps only that
+/// one from containers. Throws Error naming `what` for a version that is not known, and what is no specification.
 CdiSpec parse_cdi(std::string_view text, bool yaml, const std::string& what);
 
 /// The JSON of one "containerEdits", as a site's program writes it. Throws Error.

@@ -77,12 +77,6 @@ class MpiEdits {
     plan::ContainerEdits out_;
 };
 
-/// Each node would say the same.
-bool tells(const std::vector<std::string>& job) {
-    const char* node = variable(job, "SLURM_NODEID");
-    return !node || node == std::string_view("0");
-}
-
 plan::ContainerEdits make(const DeviceRequest& asked) {
     if (!asked.site.mpi.replace) return {};
     plan::ContainerEdits out = mpi_hook(asked.host, asked.image, asked.site.mpi, asked.image_variables,

@@ -148,6 +148,7 @@ extern const DeviceMaker nvidia_maker{.vendor = "nvidia",
                                       .status = status,
                                       .list = list,
                                       .cdi_kind = "nvidia.com/gpu",
+                                      .cdi_variable = "NVIDIA_VISIBLE_DEVICES",
                                       .grants = grants,
                                       .cdi_hooks = cdi_hooks,
                                       .do_cdi_hooks = do_cdi_hooks};

@@ -37,9 +37,10 @@ const char* cdi_kind(const std::vector<plan::ContainerEdits>& devices) {
 int print_cdi(const std::vector<plan::ContainerEdits>& devices) {
     hooks::CdiEdits edits;
     for (const plan::ContainerEdits& made : devices) edits.append(hooks::cdi_edits_of(made));
+    constexpr auto patience = std::chrono::seconds(10);
     ProgramAnswer answer = run_program(pull_program(), {"cdi", "--write", cdi_kind(devices)},
-                                       hooks::lines_of(edits, "hooks"), std::chrono::seconds(10));
-    if (answer.code != 0) throw Error(cat("writing the CDI specification: ", answer.complaint));
+                                       hooks::lines_of(edits, "hooks"), patience);
+    if (answer.code != 0) throw Error(cat("writing the CDI specification: ", why_it_failed(answer, patience)));
     std::fputs(answer.output.c_str(), stdout);
     return 0;
 }

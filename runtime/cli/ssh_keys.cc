@@ -35,7 +35,7 @@ void make_key(const std::string& path, const char* comment) {
         run_program(program, {"-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", fresh}, "", keygen_limit);
     if (answer.code != 0)
         throw Error(cat("making the key ", path, " by ssh-keygen: ",
-                        answer.complaint.empty() ? cat("it ended with ", answer.code) : answer.complaint));
+                        why_it_failed(answer, keygen_limit)));
     // The private one last: that it is there says that both are.
     if (::rename((fresh + ".pub").c_str(), (path + ".pub").c_str()) != 0 ||
         ::rename(fresh.c_str(), path.c_str()) != 0)

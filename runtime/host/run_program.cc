@@ -60,6 +60,13 @@ bool read_until_end(int fd, Clock::time_point end, std::string& out) {
 
 }  // namespace
 
+std::string why_it_failed(const ProgramAnswer& answer, std::chrono::seconds limit) {
+    if (answer.code < 0)
+        return cat("it gave no answer within ", limit.count(), " s, or one of more than ", output_limit >> 20, " MiB",
+                   answer.complaint.empty() ? "" : ": " + answer.complaint);
+    return answer.complaint.empty() ? "it " + silent_end(answer.code) : answer.complaint;
+}
+
 ProgramAnswer run_program(const std::string& program, const std::vector<std::string>& arguments,
                           const std::string& input, std::chrono::seconds limit,
                           const std::vector<std::string>* environment) {

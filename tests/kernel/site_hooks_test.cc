@@ -108,7 +108,7 @@ TEST_CASE("berth-hooks(7): an answer that is nothing else but containerEdits fai
                Contains("mounting /no/such at /x (hook a): the source path does not exist on this node"));
     CHECK_THAT(scene.with("head -c 5000000 /dev/zero\n"), Contains("or wrote too much") && EndsWith("|125"));
     CHECK_THAT(scene.with(answering(R"({"additionalGids":[5],"env":["A=1"]})")),
-               Contains("warning: /etc/berth/hooks.d/a: additionalGids has no effect") && EndsWith("it runs\n|0"));
+               Contains("warning: hook a: additionalGids has no effect for the groups 5, ") && EndsWith("it runs\n|0"));
 }
 
 TEST_CASE("berth-hooks(7): programs run one after the other in the order of their names, and the later one is followed",

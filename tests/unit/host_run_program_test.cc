@@ -34,3 +34,11 @@ TEST_CASE("run_program: the limit holds for a program, whatever becomes of its o
     }
     CHECK(answer("exec >&-; sleep 0.2; exit 4").code == 4);
 }
+
+TEST_CASE("run_program: why there is no answer is never nothing", "[runtime]") {
+    CHECK(why_it_failed(answer("echo first >&2; echo last >&2; exit 3", 60s), 60s) == "last");
+    CHECK(why_it_failed(answer("exit 3", 60s), 60s) == "it ended with code 3 without a message");
+    CHECK(why_it_failed(answer("kill -9 $$", 60s), 60s) == "it was killed by signal 9 (Killed)");
+    CHECK(why_it_failed({.output = {}, .complaint = "late", .code = -1}, 1s) ==
+          "it gave no answer within 1 s, or one of more than 4 MiB: late");
+}
