@@ -407,6 +407,7 @@ TEST_CASE("the environment says where logins lie, the site file how registries a
     CHECK((places.docker_folder == "/d" && places.enroot_folder == "/c/enroot" && places.podman_file.empty() &&
            places.path == "/usr/local/bin:/usr/bin:/bin" && places.config_file == "/c/containers/auth.json"));
     CHECK(berth::pull::credential_places({"HOME=/h"}, {}).config_file == "/h/.config/containers/auth.json");
+    CHECK(berth::pull::credential_places({}, {}).run_file == cat("/run/containers/", ::getuid(), "/auth.json"));
     CHECK(berth::pull::credential_places({"A=1"}, {}).variable("A") == "1");
     CHECK(berth::pull::credential_places({"ENROOT_CONFIG_PATH=/e"}, {}).enroot_folder == "/e");
     CHECK(berth::pull::credential_places({}, {}).docker_folder.empty());

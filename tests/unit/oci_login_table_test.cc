@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -81,7 +82,7 @@ struct Answering {
 struct Home {
     berth::fixtures::TempFolder folder;
     CredentialPlaces places{folder / "auth", folder / "podman", folder / "docker", folder / "enroot",
-                            cat(folder / "bin"), false, folder / "config"};
+                            cat(folder / "bin"), false, folder / "config", folder / "run"};
 
     Home() {
         for (const char* name : {"docker", "enroot", "bin"}) berth::sys::make_directories(folder / name, 0700);
@@ -100,7 +101,7 @@ struct Home {
         ::chmod(file.c_str(), 0700);
     }
     void clear() const {
-        for (const char* name : {"auth", "podman", "config", "docker/config.json", "enroot/.credentials"})
+        for (const char* name : {"auth", "podman", "run", "config", "docker/config.json", "enroot/.credentials"})
             std::filesystem::remove_all(folder / name);
     }
     void write(const std::string& name, const std::string& text) const {
@@ -153,6 +154,9 @@ std::vector<State> states_of_json(const std::string& host) {
              with_text("a bad auth", true, auths(cat(other, ",\"", host, R"(":{"auth":"!pw"})"))),
              with_text("an auth without a colon", true, auths(cat("\"", host, R"(":{"auth":"cHc="})"))),
              with_text("an entry that is a word", true, auths(cat("\"", host, R"(":"pw")"))),
+             with_text("an entry that is null", true, auths(cat("\"", host, "\":null,", other))),
+             with_text("an old login beside a store that is not there", true,
+                       cat(R"({"credsStore":"desktop",)", auths(entry(host, "old")).substr(1)), "old"),
              with_text("an empty entry", false, auths(cat("\"", host, "\":{}"))),
              with_text("a login that has ended", true, auths(entry(host, "old")), "old"),
              with_text("a store that is not there", true, R"({"auths":{},"credsStore":"desktop"})"),
@@ -248,7 +252,7 @@ TEST_CASE("a file of logins in any state costs at most a warning, at any registr
     Answering registry;
     Home home;
     std::string host = registry.server.host();
-    for (const char* file : {"auth", "podman", "config", "docker/config.json", "enroot/.credentials"}) {
+    for (const char* file : {"auth", "podman", "run", "config", "docker/config.json", "enroot/.credentials"}) {
         bool is_last = std::string(file) == "enroot/.credentials";
         for (const State& state : is_last ? states_of_netrc(host) : states_of_json(host))
             for (Answering::Kind kind : Answering::kinds)
@@ -280,6 +284,28 @@ TEST_CASE("at most two logins are sent to a host in a pull, none of them twice",
         CHECK_THAT(out.error, Contains("sent the login of first from " + home.folder / "auth") &&
                                   Contains(", then that of second from " + home.folder / "podman"));
     }
+}
+
+TEST_CASE("a login in a file counts without a word where its store's program is not there", "[image][credentials]") {
+    Answering registry;
+    registry.kind = Answering::Kind::basic;
+    Home home;
+    std::string host = registry.server.host();
+    for (const char* store : {"desktop", "../x", ""}) {
+        INFO(store);
+        home.write("run", cat(R"({"credsStore":")", store, R"(","credHelpers":{"other.example":"gone"},)",
+                              auths(cat(entry(host, "good"), R"(,"other.example":null,"more.example":{"auth":"cHc="})"))
+                                  .substr(1)));
+        Outcome out = pulled(registry, home);
+        CHECK(out.error == "");
+        CHECK(out.notices.empty());
+        CHECK(std::set<std::string>(out.users.begin(), out.users.end()) == std::set<std::string>{"good"});
+    }
+    // One that is there is asked first, and told when it fails.
+    home.write("run", cat(R"({"credsStore":"fails",)", auths(entry(host, "good")).substr(1)));
+    Outcome out = pulled(registry, home);
+    CHECK(out.error == "");
+    CHECK(out.notices.size() == 1);
 }
 
 TEST_CASE("a login that was refused before is not sent, and counts", "[image][credentials]") {

@@ -57,6 +57,16 @@ HelperAnswer answer_of(const std::string& program, const std::vector<std::string
     return out;
 }
 
+/// The program's path, from absolute folders only; empty when there is none.
+std::string helper_program(const std::string& name, const std::string& path) {
+    if (!is_helper_name(name)) return {};
+    for (const std::string& folder : split(path, ':')) {
+        std::string program = cat(folder, "/docker-credential-", name);
+        if (folder.starts_with('/') && ::access(program.c_str(), X_OK) == 0) return program;
+    }
+    return {};
+}
+
 /// Why a file or program has no login: in words that stand in brackets behind its name.
 class Useless : public Error {
   public:
@@ -69,7 +79,8 @@ class Search {
         : places_(places), query_(query), host_(registry_host(query.host)) {}
 
     CredentialSearch run() {
-        docker_file(places_.auth_file) || docker_file(places_.podman_file) || docker_file(places_.config_file) ||
+        docker_file(places_.auth_file) || docker_file(places_.podman_file) || docker_file(places_.run_file) ||
+            docker_file(places_.config_file) ||
             docker_file(file_in(places_.docker_folder, "config.json")) ||
             enroot_file(file_in(places_.enroot_folder, ".credentials"));
         return std::move(out_);
@@ -142,6 +153,8 @@ std::optional<std::string> Search::content_of(const std::string& file) {
     }
     struct stat st = sys::stat_of(opened.get(), file);
     if (!S_ISREG(st.st_mode)) throw Useless("it is no regular file");
+    if (file == places_.run_file && st.st_uid != ::geteuid() && st.st_uid != 0)
+        throw Useless("it belongs to another user");
     if (st.st_size > static_cast<off_t>(file_limit)) throw Useless("it is too large for a file of logins");
     others_write_ = (st.st_mode & 022) != 0 || (st.st_uid != ::geteuid() && st.st_uid != 0);
     others_read_ = (st.st_mode & 044) != 0;
@@ -193,8 +206,10 @@ bool Search::login_in(const std::string& text, const std::string& file) {
     warn_of_readers(file, logins.logins);
     auto helper = logins.helpers.find(host_);
     const std::string& name = helper != logins.helpers.end() ? helper->second : logins.store;
-    if (!name.empty() && ask_helper(name, file)) return true;
     const Login* login = choose_login(logins.logins, host_, query_.repository, query_.user);
+    // A file that came from another machine names its programs; the login in it is as good as there.
+    bool needless = login != nullptr && helper_program(name, places_.path).empty();
+    if (!name.empty() && !needless && ask_helper(name, file)) return true;
     if (login != nullptr && is_used_up(file, login->credentials.user)) return false;
     if (take(login)) return true;
     if (std::find(logins.unusable.begin(), logins.unusable.end(), host_) != logins.unusable.end())
@@ -271,15 +286,6 @@ std::string Search::evaluated(const std::string& expression, const std::string& 
         throw Useless(cat("the command that is the password for ", printable(host_), " ended with code ",
                           answer.exit_code, "; try it in a shell, in a job without the variables of your login"));
     return std::string(trimmed(answer.output));
-}
-
-/// The program's path, from absolute folders only; empty when there is none.
-std::string helper_program(const std::string& name, const std::string& path) {
-    for (const std::string& folder : split(path, ':')) {
-        std::string program = cat(folder, "/docker-credential-", name);
-        if (folder.starts_with('/') && ::access(program.c_str(), X_OK) == 0) return program;
-    }
-    return {};
 }
 
 bool Search::answer_of_helper(const std::string& name, const std::string& program) {

@@ -18,6 +18,7 @@ struct CredentialPlaces {
     std::string path;           ///< folders of docker-credential-NAME; relative ones are passed over
     bool commands = false;      ///< $(command) in .credentials counts (registry.auth_commands)
     std::string config_file = {};  ///< ${XDG_CONFIG_HOME:-~/.config}/containers/auth.json
+    std::string run_file = {};  ///< /run/containers/UID/auth.json, podman's without XDG_RUNTIME_DIR
     /// The value of a variable of the user's, which a password in .credentials may be. None: no variable is set.
     std::function<std::optional<std::string>(const std::string& name)> variable = {};
 };
@@ -45,9 +46,9 @@ struct CredentialSearch {
 std::string login_explanation(const std::string& host, const std::vector<Credentials>& sent,
                               const CredentialSearch& search);
 
-/// In this order: auth_file, podman_file, config_file, docker's, Enroot's; the first login wins. Within one docker
-/// file: credHelpers, credsStore, auths. What cannot be read, understood, run or evaluated is passed over with a
-/// warning.
+/// In this order: auth_file, podman_file, run_file, config_file, docker's, Enroot's; the first login wins. Within one
+/// docker file: credHelpers, credsStore, auths; of a program that is not there nobody is told when auths has a login.
+/// What cannot be read, understood, run or evaluated is passed over with a warning.
 CredentialSearch find_credentials(const CredentialPlaces& places, const LoginQuery& query);
 
 /// Runs docker-credential-NAME with `verb` ("get", "store", "erase") and `input` on its standard input; its standard

@@ -71,6 +71,7 @@ oci::CredentialPlaces credential_places(const std::vector<std::string>& environm
     out.podman_file = below(value("XDG_RUNTIME_DIR"), "/containers/auth.json");
     std::string config = first(value("XDG_CONFIG_HOME"), below(home, "/.config"));
     out.config_file = below(config, "/containers/auth.json");
+    out.run_file = cat("/run/containers/", ::getuid(), "/auth.json");
     out.docker_folder = first(value("DOCKER_CONFIG"), below(home, "/.docker"));
     out.enroot_folder =
         first(first(value("ENROOT_CONFIG_PATH"), site_auth_folder(site.logins.auth_path, home)),
