@@ -57,7 +57,7 @@ JobTag last_answer(const std::string& image, const plan::Caller& caller, const p
 }  // namespace
 
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
-                            StartEvent* event, std::optional<Child>* pull) {
+                            StartEvent* event, std::optional<Child>* pull) try {
     return watched(options, event, [&](PullWatch& watch) {
         watch.early = pull != nullptr && site.store.start == plan::StartPolicy::early && !options.record;
         if (watch.early) watch.keep = [pull](Child child) { pull->emplace(std::move(child)); };
@@ -74,6 +74,11 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
             coming.interrupted = attended_wait(watch, coming.arrivals, site.limits.stall_time);
         return out;
     });
+} catch (const Error& error) {
+    if (!options.environment_without_image) throw;
+    throw Error(cat(error.what(), "; the environment ", printable(options.request.environment, 1024),
+                    " names no image, so that the word ", printable(options.request.image, 1024), " is taken for it"),
+                error.exit_code());
 }
 
 void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,

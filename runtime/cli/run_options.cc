@@ -109,6 +109,8 @@ void take_environment_file(RunOptions& options) {
         options.command.insert(options.command.begin(), request.image);
         request.image.clear();
     }
+    // The first word may have been meant as the command.
+    options.environment_without_image = plan::given(found.definition.options, "container-image") == nullptr;
     plan::complete(request, found.definition);
 }
 
@@ -252,6 +254,9 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     if (!parse(line, table, argc, argv, options, code)) return false;
     if (options.verbose) refuse_volume(options.request.image);
     if (!options.request.image.empty()) return true;
+    if (options.environment_without_image)
+        throw Error(cat("the environment ", printable(options.request.environment, 1024),
+                        ": it names no image; write one before the command, or image = \"...\" in the file"));
     code = line.missing("image");
     return false;
 }

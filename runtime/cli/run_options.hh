@@ -26,6 +26,7 @@ struct RunOptions {
     bool record = false;               ///< of profile: what the command reads of the image is kept in the store
     bool json = false;                 ///< of plan: for programs
     bool cdi = false;                  ///< of plan: the devices as a CDI specification
+    bool environment_without_image = false;  ///< --environment is there and names none
 
     // Of the front end for Enroot's users (runtime/cli/enroot) alone.
     std::string folder, scope;          ///< where the named container is; empty: at the site's place, by `job`

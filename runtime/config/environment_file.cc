@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/site_keys.hh"
 #include "runtime/config/site_syntax.hh"
+#include "runtime/config/toml_entries.hh"
 #include "runtime/request/mounts.hh"
 #include "runtime/request/names.hh"
 
@@ -56,7 +57,7 @@ class Reader {
         else if (key == "env")
             take_variables(value);
         else
-            note_unknown(printable(key), value);
+            take_other(key, value);
     }
 
     template <typename T>
@@ -98,28 +99,25 @@ class Reader {
         }
     }
 
-    /// Of a table all that is in it, such as annotations.com.hooks.cxi.enabled.
-    void note_unknown(const std::string& key, const toml::node& value) {
+    /// Of a table all that is in it. Hooks of Enroot's kind see annotations.com.hooks.cxi.enabled as a variable.
+    void take_other(const std::string& key, const toml::node& value) {
         const toml::table* table = value.as_table();
-        if (table == nullptr || table->empty()) return out_.unknown.push_back(key);
-        for (const auto& [name, entry] : *table) note_unknown(cat(key, ".", printable(name.str())), entry);
+        if (table != nullptr && !table->empty()) {
+            for (const auto& [name, entry] : *table) take_other(cat(key, ".", name.str()), entry);
+            return;
+        }
+        constexpr std::string_view annotations = "annotations.", of_hooks = "annotations.com.hooks.";
+        std::string name = "OCI_ANNOTATION_";
+        if (key.starts_with(of_hooks))
+            for (char c : key.substr(annotations.size())) name += c == '.' ? "__" : std::string(1, c);
+        if (!key.starts_with(of_hooks) || !value.is_string() || !is_variable_name(name))
+            return out_.unknown.push_back(printable(key));
+        out_.variables.emplace(name, text_of(value, printable(key)));
     }
 
     const std::string& path_;
     EnvironmentFile out_;
 };
-
-/// The library's tables of a key with dots are one in the other, and it goes through them by recursion.
-void check_depth(std::string_view text, const std::string& path) {
-    constexpr size_t most = 100;
-    size_t dots = 0;
-    for (char c : text) {
-        bool of_key = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                      c == '-' || c == ' ' || c == '\t' || c == '"' || c == '\'';
-        if (c == '.' ? ++dots > most : false) throw Error(cat(path, ": a key of more than ", most, " parts"));
-        if (c != '.' && !of_key) dots = 0;
-    }
-}
 
 /// Of a value that is looked up on the node: throws Error for what could not be there either.
 void check_braces(std::string_view text) {
@@ -136,7 +134,8 @@ std::string reason(const Error& error, std::string_view option) {
 /// Layers the files of an environment, and makes a definition of them.
 class Resolver {
   public:
-    Resolver(const EnvironmentFinder& find, const VariableLookup& value_of) : find_(find), value_of_(value_of) {}
+    Resolver(const EnvironmentFinder& find, const VariableLookup& value_of, const std::string& folder)
+        : find_(find), value_of_(value_of), folder_(folder) {}
 
     ResolvedEnvironment resolve(const std::string& name) {
         layer(name);
@@ -224,6 +223,8 @@ class Resolver {
             at(found->second, one.key, [&] {
                 std::string value = expanded(found->second.text, value_of_);
                 if (is_none(one.option, value)) return;
+                bool relative = one.key == "workdir" && !value.starts_with('/') && !value.starts_with('~');
+                if (relative && !folder_.empty()) value = cat(folder_, "/", value);
                 try {
                     check_option(one.option, value);
                 } catch (const Error& error) {
@@ -244,7 +245,7 @@ class Resolver {
     void add_device(Definition& definition, const FileText& text) {
         at(text, "devices", [&] {
             std::string value = expanded(text.text, value_of_);
-            if (value.starts_with('/')) return all_.mounts.push_back({text.text, text.place});
+            if (value.starts_with('/')) return all_.mounts.push_back({device_mount(text.text), text.place});
             size_t slash = value.find('/'), equals = value.find('=');
             if (slash == value.npos || equals == value.npos || equals < slash ||
                 value.find_first_of(", \t\n") != value.npos)
@@ -256,9 +257,33 @@ class Resolver {
         });
     }
 
+    /// /dev/x:/dev/y:rwm as other engines have it, and /dev/x:rwm: what may be done to a node is its own modes' matter
+    /// but for reading alone.
+    static std::string device_mount(std::string text) {
+        size_t colon = text.rfind(':');
+        std::string_view rights = colon == text.npos ? std::string_view() : std::string_view(text).substr(colon + 1);
+        if (rights.empty() || rights.find_first_not_of("rwm") != rights.npos) return text;
+        bool reads = rights.find('w') == rights.npos, has_target = text.rfind(':', colon - 1) != text.npos;
+        text.erase(colon);
+        if (!reads) return text;
+        return cat(text, has_target ? "" : ":" + text, ":ro");
+    }
+
+    /// Each text is one mount, so that commas can be between its flags, as other engines have it.
+    static std::string with_joined_flags(std::string text) {
+        auto colon_after = [&](size_t at) {
+            while ((at = text.find(':', at)) != text.npos && at > 0 && text[at - 1] == '\\') ++at;
+            return at;
+        };
+        size_t first = colon_after(0), second = first == text.npos ? first : colon_after(first + 1);
+        if (second != text.npos && colon_after(second + 1) == text.npos)
+            std::replace(text.begin() + static_cast<ptrdiff_t>(second), text.end(), ',', '+');
+        return text;
+    }
+
     void add_mount(Definition& definition, const FileText& text) {
         at(text, "mounts", [&] {
-            std::string value = expanded(text.text, value_of_);
+            std::string value = with_joined_flags(expanded(text.text, value_of_));
             std::vector<MountRequest> mounts = parse_mounts(value);
             if (mounts.size() != 1) throw Error("write one mount in each text of the list");
             for (size_t old = 0; old < definition.mounts.size(); ++old)
@@ -274,6 +299,7 @@ class Resolver {
 
     const EnvironmentFinder& find_;
     const VariableLookup& value_of_;
+    const std::string& folder_;
     EnvironmentFile all_;
     std::vector<std::string> chain_;    ///< files that are being read, each the base of the one before
     std::vector<std::string> targets_;  ///< of the mounts
@@ -283,7 +309,7 @@ class Resolver {
 }  // namespace
 
 EnvironmentFile parse_environment_file(std::string_view text, const std::string& path) {
-    check_depth(text, path);
+    check_toml_depth(text, path);
     Mistakes mistakes;
     toml::table file = parse_toml(text, path, mistakes);
     if (!mistakes.empty()) throw Error(mistakes.front());
@@ -291,8 +317,8 @@ EnvironmentFile parse_environment_file(std::string_view text, const std::string&
 }
 
 ResolvedEnvironment resolve_environment(const std::string& name, const EnvironmentFinder& find,
-                                        const VariableLookup& value_of) {
-    return Resolver(find, value_of).resolve(name);
+                                        const VariableLookup& value_of, const std::string& folder) {
+    return Resolver(find, value_of, folder).resolve(name);
 }
 
 }  // namespace berth::plan

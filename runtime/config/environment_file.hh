@@ -28,8 +28,8 @@ struct EnvironmentFile {
     std::map<std::string, bool> choices;    ///< of `writable` and the like, by the option of srun
     std::vector<FileText> mounts;
     std::vector<FileText> devices;
-    std::map<std::string, FileText> variables;
-    std::vector<std::string> unknown;  ///< keys that mean nothing here: "perfmon", "annotations.com.hooks.cxi.enabled"
+    std::map<std::string, FileText> variables;  ///< of `env`, and OCI_ANNOTATION_* of annotations for hooks
+    std::vector<std::string> unknown;  ///< keys that mean nothing here: "perfmon", "annotations.org.x"
 };
 
 /// Throws Error naming `path`, line and column for what is no TOML, or a value of a wrong type.
@@ -51,8 +51,9 @@ struct ResolvedEnvironment {
 
 /// Reads the environment `name` and all that it is based on, the bases first, of which a later one counts more, as do
 /// mounts and variables of a later one for one target or name. At most 10 deep and 64 files; an environment that is
-/// based on itself is refused. ${VAR} in all but variables is looked up here. Throws Error.
+/// based on itself is refused. ${VAR} in all but variables is looked up here. A relative workdir is from `folder`,
+/// where one is given. Throws Error.
 ResolvedEnvironment resolve_environment(const std::string& name, const EnvironmentFinder& find,
-                                        const VariableLookup& value_of);
+                                        const VariableLookup& value_of, const std::string& folder = {});
 
 }  // namespace berth::plan

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
@@ -47,6 +49,12 @@ std::string home_of(const plan::Caller& caller, const std::vector<std::string>& 
     return home.starts_with('/') ? home : caller.home;
 }
 
+/// Where the caller is; empty for a folder that is no longer there.
+std::string current_folder() {
+    char path[PATH_MAX];
+    return ::getcwd(path, sizeof path) != nullptr && path[0] == '/' ? path : std::string();
+}
+
 plan::FoundEnvironment find(const std::string& name, const std::vector<std::string>& folders,
                             const std::string& home) {
     if (plan::is_environment_path(name)) {
@@ -87,7 +95,8 @@ plan::ResolvedEnvironment read_environment(const std::string& name, const plan::
         [&](const std::string& variable_name) -> std::optional<std::string> {
             const char* value = variable(environment, variable_name);
             return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-        });
+        },
+        current_folder());
 }
 
 std::vector<ListedEnvironment> list_environments(const std::vector<std::string>& folders) {

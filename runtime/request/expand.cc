@@ -10,14 +10,19 @@ namespace berth::plan {
 
 namespace {
 
-/// What stands for "NAME" or "NAME:-INSTEAD".
+/// What stands for "NAME", "NAME:-INSTEAD" and the like. With the colon, an empty variable counts as one not set.
 std::string value_inside(std::string_view inside, const VariableLookup& value_of) {
-    size_t colon = inside.find(":-");
-    std::string name(inside.substr(0, colon));
-    if (!is_variable_name(name))
+    std::string name(inside.substr(0, inside.find_first_of(":-+")));
+    std::string_view rest = inside.substr(name.size());
+    bool colon = rest.starts_with(':');
+    if (colon) rest.remove_prefix(1);
+    bool known = rest.empty() ? !colon : rest[0] == '-' || rest[0] == '+';
+    if (!is_variable_name(name) || !known)
         throw Error(cat("${", printable(inside), "} names no variable; $$ stands for a dollar sign"));
     std::optional<std::string> value = value_of(name);
-    if (colon != inside.npos) return value && !value->empty() ? *value : std::string(inside.substr(colon + 2));
+    bool counts = value && !(colon && value->empty());
+    if (rest.starts_with('-')) return counts ? *value : std::string(rest.substr(1));
+    if (rest.starts_with('+')) return counts ? std::string(rest.substr(1)) : std::string();
     if (!value)
         throw Error(cat("the variable ", name, " is not set; set it, or write ${", name,
                         ":-WORD} for the word to take then"));

@@ -13,10 +13,11 @@ using VariableLookup = std::function<std::optional<std::string>(const std::strin
 /// True for one name of a variable, as --container-env takes it.
 bool is_variable_name(std::string_view text);
 
-/// `text` with the values of ${NAME} and ${NAME:-INSTEAD}, where INSTEAD is for a variable that is empty or not set; $$
-/// stands for a dollar sign, and any other $ for itself: the syntax of CSCS' Environment Definition Files. Values are
-/// not looked through again. Throws Error, which does not name the text, for a variable that is not set and for braces
-/// that are left open.
+/// `text` with the values of ${NAME}; of ${NAME:-INSTEAD}, where INSTEAD is for a variable that is empty or not set;
+/// and of ${NAME:+WORD}, which is WORD for any other one and else nothing. Without the colon an empty variable is one
+/// that is set. $$ stands for a dollar sign, and any other $ for itself: the syntax of CSCS' Environment Definition
+/// Files. Values are not looked through again. Throws Error, which does not name the text, for a variable that is not
+/// set and for braces that are left open.
 std::string expanded(std::string_view text, const VariableLookup& value_of);
 
 }  // namespace berth::plan

@@ -25,8 +25,10 @@ ResolvedEnvironment resolved(const Files& files, const std::string& name = "a") 
         [](const std::string& variable) -> std::optional<std::string> {
             if (variable == "SCRATCH") return "/scratch/alice";
             if (variable == "USER") return "alice";
+            if (variable == "EMPTY") return "";
             return std::nullopt;
-        });
+        },
+        "/here");
 }
 
 }  // namespace
@@ -87,10 +89,13 @@ TEST_CASE("environment file: an EDF of CSCS is read as it is, and what means not
                                                    {"container-writable", ""}});
     CHECK(found.definition.mounts == std::vector<std::string>{"/capstor/scratch/cscs/alice:/capstor/scratch/cscs/alice",
                                                               "/scratch/alice:/scratch:ro+private"});
-    CHECK(found.notes == std::vector<std::string>{
-                             "the environment a.toml: these have no effect here: "
-                             "annotations.com.hooks.aws_ofi_nccl.enabled, annotations.com.hooks.aws_ofi_nccl.variant, "
-                             "annotations.com.hooks.cxi.enabled, perfmon"});
+    // For hooks of Enroot's kind.
+    CHECK(found.definition.variables == std::vector<std::string>{
+                                            "NCCL_DEBUG=INFO",
+                                            "OCI_ANNOTATION_com__hooks__aws_ofi_nccl__enabled=true",
+                                            "OCI_ANNOTATION_com__hooks__aws_ofi_nccl__variant=cuda12",
+                                            "OCI_ANNOTATION_com__hooks__cxi__enabled=true"});
+    CHECK(found.notes == std::vector<std::string>{"the environment a.toml: these have no effect here: perfmon"});
 }
 
 TEST_CASE("environment file: bases come first, in their order, and later ones count more", "[environment]") {
@@ -161,4 +166,28 @@ TEST_CASE("environment file: mistakes name the file, the line and the key", "[en
     std::string deep = "x";
     for (int at = 0; at < 30'000; ++at) deep += ".x";
     CHECK(mistake(deep + " = 1") == "a.toml: a key of more than 100 parts");
+}
+
+TEST_CASE("environment file: what the successor of CSCS' engine takes", "[environment]") {
+    ResolvedEnvironment found = resolved({{"a", R"(
+        image = "${NONE:+no}${USER:+debian}${EMPTY+:12}"
+        workdir = "work/${NONE-deep}"
+        mounts = ["/tmp:/a:ro,private", "/b:/c\\:d:rw,x-create=dir", "${EMPTY-/no}/e:/f"]
+        devices = ["/dev/x:/dev/y:rwm", "/dev/fuse:rw", "/dev/z:r", "/dev/a\\:b:/dev/c:ro", "nvidia.com/gpu=all"]
+        [annotations]
+        com.hooks.x-y.enabled = "true"
+        com.hooks.numbers = 3
+        org.opencontainers.title = "t"
+    )"}});
+    CHECK(found.definition.options == GivenOptions{{"container-image", "debian:12"},
+                                                   {"container-workdir", "/here/work/deep"}});
+    CHECK(found.definition.mounts ==
+          std::vector<std::string>{"/tmp:/a:ro+private", "/b:/c\\:d:rw+x-create=dir", "/e:/f", "/dev/x:/dev/y",
+                                   "/dev/fuse", "/dev/z:/dev/z:ro", "/dev/a\\:b:/dev/c:ro"});
+    CHECK(found.definition.devices == std::vector<std::string>{"nvidia.com/gpu=all"});
+    CHECK(found.definition.variables.empty());
+    CHECK_THAT(found.notes.at(0), Contains("annotations.com.hooks.numbers") && Contains("annotations.com.hooks.x-y") &&
+                                      Contains("annotations.org.opencontainers.title"));
+    for (const char* odd : {"${X:}", "${X:w}", "${X=w}", "${-w}", "${X?}"})
+        CHECK_THROWS_WITH(resolved({{"a", cat("image = \"", odd, "\"")}}), Contains("names no variable"));
 }
