@@ -96,8 +96,9 @@ void print(const migrate::Migration& migration, const Options& options) {
 }  // namespace
 
 int migrate(int argc, char** argv) {
-    CommandLine line("Write a berth.conf, and hooks, from the settings of Enroot and Pyxis, and print what becomes of "
-                     "each. The exit code is 1 when one has no place.",
+    CommandLine line("Write a berth.conf, and hooks, from the settings of Enroot and Pyxis and from those of podman, "
+                     "docker and containerd about registries, and print what becomes of each. The exit code is 1 when "
+                     "one has no place.",
                      "berth migrate");
     Options options;
     line.option("--enroot", options.from.enroot, "the folder of enroot.conf, instead of /etc/enroot")
@@ -105,6 +106,9 @@ int migrate(int argc, char** argv) {
     line.option("--plugstack", options.from.plugstack, "the file with Pyxis' line, instead of Slurm's plugstack.conf")
         .completed_by(Completion::files);
     line.option("--user", options.from.users, "a user's ~/.config/enroot, which is looked at too; can be repeated")
+        .completed_by(Completion::files);
+    line.option("--registries", options.from.registries,
+                "the folder of containers/, docker/ and containerd/, instead of /etc")
         .completed_by(Completion::files);
     line.option("-o,--output", options.output, cat("the file to write, instead of ", site_path))
         .completed_by(Completion::files);

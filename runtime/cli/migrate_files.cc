@@ -85,6 +85,30 @@ void add_plugstack(std::vector<migrate::File>& files, const std::string& file, u
     }
 }
 
+/// certs.d: a folder for each registry, with certificates and, of containerd, hosts.toml.
+void add_certs(migrate::Configuration& out, const std::string& folder) {
+    for (const std::string& host : names_in(folder)) {
+        std::string own = cat(folder, "/", host);
+        if (!sys::open_if_exists(AT_FDCWD, own, O_PATH | O_DIRECTORY)) continue;
+        for (const std::string& name : names_in(own)) {
+            std::string path = cat(own, "/", name);
+            if (!is_file(path)) continue;
+            if (name == "hosts.toml")
+                out.hosts.push_back({path, sys::read_file(path, file_limit)});
+            else
+                out.certificates.push_back(path);
+        }
+    }
+}
+
+void add_registries(migrate::Configuration& out, const std::string& folder) {
+    std::vector<std::string> passed_over;
+    add_file(out.registries, folder + "/containers/registries.conf");
+    for (migrate::File& file : files_in(folder + "/containers/registries.conf.d", ".conf", passed_over))
+        out.registries.push_back(std::move(file));
+    for (const char* owner : {"/containers", "/docker", "/containerd"}) add_certs(out, cat(folder, owner, "/certs.d"));
+}
+
 }  // namespace
 
 migrate::Configuration read_settings(const MigrationSource& from) {
@@ -102,6 +126,7 @@ migrate::Configuration read_settings(const MigrationSource& from) {
     }
     std::string plugstack = from.plugstack.empty() ? plugstack_of(folder_of_slurm()) : from.plugstack;
     if (!from.plugstack.empty() || is_file(plugstack)) add_plugstack(out.plugstack, plugstack, 4);
+    add_registries(out, from.registries);
     return out;
 }
 

@@ -1,4 +1,4 @@
-// The files with settings of Enroot and Pyxis, as `berth migrate` finds them.
+// The files with settings of Enroot and Pyxis, and of others about registries, as `berth migrate` finds them.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,6 +12,7 @@ struct MigrationSource {
     std::string enroot = "/etc/enroot";  ///< has enroot.conf and its folders, each of which may be missing
     std::string plugstack;               ///< empty: Slurm's plugstack.conf, if there is one
     std::vector<std::string> users = {};      ///< folders like ~/.config/enroot
+    std::string registries = "/etc";  ///< has containers/, docker/ and containerd/, each of which may be missing
 };
 
 /// Throws SysError naming the folder that is not there or the file that cannot be read.

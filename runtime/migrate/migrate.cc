@@ -6,6 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/migrate/folders.hh"
 #include "runtime/migrate/lines.hh"
+#include "runtime/migrate/registries.hh"
 #include "runtime/migrate/settings.hh"
 
 namespace berth::migrate {
@@ -74,6 +75,9 @@ Migration migrated(const Configuration& from, const Reader& reader) {
     decide_settings(draft, from);
     decide_folders(draft, from.site, Owner::site);
     for (const File& file : from.plugstack) decide_plugstack(draft, file);
+    for (const File& file : from.registries) decide_registries(draft, file.path, file.text);
+    for (const File& file : from.hosts) decide_hosts(draft, file.path, file.text);
+    decide_certificates(draft, from.certificates);
     for (const Folders& folders : from.users) decide_folders(draft, folders, Owner::user);
     std::string head = cat("# Written by berth migrate from the settings in ", printable(from.folder, 4096),
                            ". All keys: berth.conf(5).\n");

@@ -1,4 +1,5 @@
-// From the settings of Enroot and Pyxis to a berth.conf. Pure: the files' texts in, a file and a report out.
+// From the settings of Enroot and Pyxis, and of others about registries, to a berth.conf. Pure: the files' texts in, a
+// file and a report out.
 #pragma once
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct Configuration {
     Folders site;
     std::vector<Folders> users;
     std::vector<File> plugstack;
+    std::vector<File> registries = {};  ///< podman's registries.conf, then registries.conf.d/*.conf
+    std::vector<File> hosts = {};       ///< containerd's certs.d/HOST/hosts.toml
+    std::vector<std::string> certificates = {};  ///< files of docker's, podman's and containerd's certs.d/HOST
 };
 
 struct Migration {

@@ -1,4 +1,5 @@
-// Files of Enroot and Pyxis, apart by a line "---": enroot.conf, environ.d, mounts.d, plugstack.conf, .credentials.
+// Files of Enroot and Pyxis, apart by a line "---": enroot.conf, environ.d, mounts.d, plugstack.conf, .credentials;
+// then registries.conf of podman's and hosts.toml of containerd's.
 #include <algorithm>
 
 #include "runtime/config/site_file.hh"
@@ -41,6 +42,9 @@ void run(std::string_view input) {
     from.users[0].credentials = {{".credentials", next_file(input)}};
     from.users[0].environ = from.site.environ;
     from.users[0].mounts = from.site.mounts;
+    from.registries = {{"registries.conf", next_file(input)}};
+    from.hosts = {{"certs.d/reg.example/hosts.toml", next_file(input)}};
+    from.certificates = {"certs.d/reg.example/ca.crt"};
     Migration migration = migrated(from, site_reader);
     check(migration);
     must(plan::site_mistakes(migration.conf, "berth.conf").empty(), "berth.conf does not take what was written");

@@ -325,7 +325,9 @@ def cdi():
     chmod = {"hookName": "createContainer", "path": "/usr/bin/nvidia-cdi-hook",
         "args": ["nvidia-cdi-hook", "chmod", "--mode", "755", "--path", "/dev/dri"]}
     edits = {"env": ["A=b"], "deviceNodes": node,
-        "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}], "hooks": [links, chmod],
+        "mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]},
+            {"hostPath": "tmpfs", "containerPath": "/t", "type": "tmpfs", "options": ["size=1g", "mode=1777"]}],
+        "hooks": [links, chmod],
         "additionalGids": [1]}
     spec = {"cdiVersion": "0.5.0", "kind": "vendor.com/gpu", "devices": [{"name": "0", "containerEdits": edits}]}
     yaml = "cdiVersion: 0.6.0\nkind: vendor.com/gpu\ndevices:\n  - name: \"0\"\n    containerEdits:\n" \
@@ -513,7 +515,10 @@ def migrations():
             "${HOME}/a /b none x-create=dir,bind,ro 0 -1\n/a\\040b /c rbind\nnone /d none x-detach"
     plugstack = "include a.d/*\nrequired /x/spank_pyxis.so runtime_path=/run container_scope=job execute_entrypoint=1"
     logins = "machine a login b password c\nmachine d login e password $(f)"
-    return ["\n---\n".join((conf, environ, fstab, plugstack, logins)), conf]
+    podman = "unqualified-search-registries = ['docker.io']\n[[registry]]\nlocation = 'a.b'\ninsecure = true\n" \
+             "[[registry.mirror]]\nlocation = 'c.d:5'\n[aliases]\n'x' = 'y/z'\n"
+    containerd = "server = 'https://a.b'\n[host.'http://c.d']\ncapabilities = ['pull']\nca = ['x', 'y']\n"
+    return ["\n---\n".join((conf, environ, fstab, plugstack, logins, podman, containerd)), conf]
 
 
 def mig():

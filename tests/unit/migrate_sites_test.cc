@@ -26,6 +26,7 @@ std::string fixture(const std::string& site) { return "tests/fixtures/migrate/" 
 
 cli::MigrationSource source(const std::string& site) {
     cli::MigrationSource out{fixture(site) + "/enroot", fixture(site) + "/plugstack.conf"};
+    out.registries = fixture(site);
     if (std::filesystem::exists(fixture(site) + "/user")) out.users = {fixture(site) + "/user"};
     return out;
 }
@@ -70,7 +71,8 @@ fixtures::CommandResult run_berth(const std::string& words) {
 
 std::string words_for(const std::string& site) {
     cli::MigrationSource from = source(site);
-    std::string out = cat("migrate --enroot ", from.enroot, " --plugstack ", from.plugstack);
+    std::string out = cat("migrate --enroot ", from.enroot, " --plugstack ", from.plugstack, " --registries ",
+                          from.registries);
     for (const std::string& user : from.users) out += cat(" --user ", user);
     return out;
 }
@@ -84,8 +86,8 @@ struct Scene {
         sys::write_all(folder.create("plugstack.conf").get(), "# nothing\n", "plugstack.conf");
     }
     fixtures::CommandResult run(const std::string& more, const std::string& plugstack = "plugstack.conf") const {
-        return run_berth(cat("migrate --enroot ", folder / "enroot", " --plugstack ", folder / plugstack, " --output ",
-                             folder / "etc/berth.conf", " ", more));
+        return run_berth(cat("migrate --enroot ", folder / "enroot", " --plugstack ", folder / plugstack,
+                             " --registries ", folder.path(), " --output ", folder / "etc/berth.conf", " ", more));
     }
     std::string conf() const { return sys::read_file(folder / "etc/berth.conf"); }
     bool wrote() const { return std::filesystem::exists(folder / "etc"); }
