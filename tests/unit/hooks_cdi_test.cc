@@ -185,7 +185,7 @@ TEST_CASE("cdi: as edits of a plan", "[hooks][cdi]") {
     for (const plan::Edit& edit : made.edits)
         if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action))
             for (const plan::CachedLibrary& library : loader->libraries) names += library.name + " ";
-    CHECK(names == "libcuda.so.570.86.15 libcuda.so.1 ");
+    CHECK(names == "libcuda.so.1 libcuda.so.570.86.15 ");
     CdiEdits bad;
     bad.nodes = {{"/dev/null", "/"}};
     CHECK_THROWS_WITH(container_edits_of(bad, host, image, "hook x.sh"), Catch::StartsWith("hook x.sh: /: "));

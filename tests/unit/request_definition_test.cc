@@ -98,7 +98,7 @@ TEST_CASE("environment: ${VAR} as in CSCS' files", "[environment]") {
     CHECK(expanded("${EMPTY}|${EMPTY:-e}|${NONE:-}|${NONE:-/a b}", lookup) == "|e||/a b");
     CHECK_THROWS_WITH(expanded("${NONE}", lookup), Contains("the variable NONE is not set"));
     CHECK_THROWS_WITH(expanded("${HOME", lookup), Contains("left open"));
-    for (const char* bad : {"${}", "${1A}", "${A-b}", "${A,B}"})
+    for (const char* bad : {"${}", "${1A}", "${A=b}", "${A,B}"})
         CHECK_THROWS_WITH(expanded(bad, lookup), Contains("names no variable"));
 }
 
