@@ -66,11 +66,12 @@ bool is_native(const Host& host, const plan::Site& site, const std::string& name
     });
 }
 
-std::vector<std::string> with_native_devices(const DeviceMaker& maker, const Host& host, const plan::Site& site,
-                                             const std::vector<std::string>& image_variables,
-                                             const std::vector<std::string>& job) {
+std::optional<std::vector<std::string>> with_native_devices(const DeviceMaker& maker, const Host& host,
+                                                            const plan::Site& site,
+                                                            const std::vector<std::string>& image_variables,
+                                                            const std::vector<std::string>& job) {
     std::vector<std::string> names = native_devices(maker, host, site, asked_cdi_names(site, job), job);
-    if (names.empty()) return job;
+    if (names.empty()) return std::nullopt;
     const char* own = variable(job, maker.cdi_variable);
     const char* before = own ? own : variable(image_variables, maker.cdi_variable);
     std::string value(before ? trimmed(before) : std::string_view());

@@ -1,5 +1,6 @@
 // Wishes for CDI devices that a family gives by itself, on a node whose specifications do not have its kind.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,11 @@ std::string kind_in(std::string_view text);
 /// node. `job` is the caller's environment.
 bool is_native(const Host& host, const plan::Site& site, const std::string& name, const std::vector<std::string>& job);
 
-/// The caller's environment as `maker` is to see it: with such names in the variable by which it is asked for devices.
-std::vector<std::string> with_native_devices(const DeviceMaker& maker, const Host& host, const plan::Site& site,
-                                             const std::vector<std::string>& image_variables,
-                                             const std::vector<std::string>& job);
+/// The caller's environment as `maker` is to see it, with such names in the variable by which it is asked for devices;
+/// nothing without such names.
+std::optional<std::vector<std::string>> with_native_devices(const DeviceMaker& maker, const Host& host,
+                                                            const plan::Site& site,
+                                                            const std::vector<std::string>& image_variables,
+                                                            const std::vector<std::string>& job);
 
 }  // namespace berth::hooks

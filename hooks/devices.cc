@@ -63,13 +63,12 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
     std::unique_ptr<hooks::Rootfs> rootfs = hooks::rootfs_of(image);
     for (const hooks::DeviceMaker* maker : hooks::device_makers()) {
         if (std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end()) continue;
-        std::vector<std::string> job =
-            hooks::with_native_devices(*maker, host, site, image_variables, environment);
+        auto job = hooks::with_native_devices(*maker, host, site, image_variables, environment);
         plan::ContainerEdits made = maker->make({.host = host,
                                                   .image = *rootfs,
                                                   .site = site,
                                                   .image_variables = image_variables,
-                                                  .job = job,
+                                                  .job = job ? *job : environment,
                                                   .before = out});
         made.vendor = maker->vendor;
         made.granted = maker->grants != nullptr;
@@ -96,13 +95,12 @@ plan::DeviceGrant granted_devices(const hooks::Host& host, const std::vector<std
         if (maker->grants == nullptr || !maker->grants(host, site, environment) ||
             std::ranges::find(site.devices.disabled, maker->vendor) != site.devices.disabled.end())
             continue;
-        std::vector<std::string> job =
-            hooks::with_native_devices(*maker, host, site, image_variables, environment);
+        auto job = hooks::with_native_devices(*maker, host, site, image_variables, environment);
         out.push_back(maker->make({.host = host,
                                    .image = NoFiles(),
                                    .site = site,
                                    .image_variables = image_variables,
-                                   .job = job,
+                                   .job = job ? *job : environment,
                                    .before = out}));
         out.back().vendor = maker->vendor;
         out.back().granted = true;

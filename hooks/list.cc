@@ -20,8 +20,8 @@ DeviceList list_of(const DeviceMaker& maker, const DeviceListRequest& request) {
     }
     try {
         // What a container is given depends on the image too, which is not known here.
-        std::vector<std::string> job = with_native_devices(maker, request.host, request.site, {}, request.job);
-        out = maker.list({request.host, request.site, job});
+        auto job = with_native_devices(maker, request.host, request.site, {}, request.job);
+        out = maker.list({request.host, request.site, job ? *job : request.job});
     } catch (const Error& error) {
         out.error = error.what();
     }

@@ -1,4 +1,5 @@
-// How podman, docker and containerd reach registries, and what becomes of it: registries.conf, certs.d, hosts.toml. Pure.
+// How podman, docker and containerd reach registries, and what becomes of it: registries.conf, certs.d, hosts.toml.
+// Pure.
 #pragma once
 #include <string>
 #include <vector>

@@ -128,7 +128,8 @@ const std::vector<Row>& rows() {
                       R"({"hookName":"createContainer","path":"/usr/bin/hcu-cdi-hook",)"
                       R"("args":["hcu-cdi-hook","chmod","--mode","755","--path","/dev/dri"]},)"
                       R"({"hookName":"createContainer","path":"/usr/local/bin/rbln-cdi-hook",)"
-                      R"("args":["rbln-cdi-hook","update-ldcache","--folder","/usr/lib64"],"env":["DEBUG=false"]}]})")}},
+                      R"("args":["rbln-cdi-hook","update-ldcache","--folder","/usr/lib64"],)"
+                      R"("env":["DEBUG=false"]}]})")}},
          "a.com/b=x", "new", ""},
         {"of NVIDIA's hooks they have those that move files alone",
          {{"/etc/cdi/a.json",
@@ -150,7 +151,8 @@ const std::vector<Row>& rows() {
          "a.com/b=x", "", "the mount on /x is of the type overlay; a container can be given bind and tmpfs"},
         {"an option of a tmpfs that is not known",
          {{"/etc/cdi/a.json",
-           small_spec(R"({"mounts":[{"hostPath":"tmpfs","containerPath":"/x","type":"tmpfs","options":["mpol=x"]}]})")}},
+           small_spec(R"({"mounts":[{"hostPath":"tmpfs","containerPath":"/x","type":"tmpfs",)"
+                      R"("options":["mpol=x"]}]})")}},
          "a.com/b=x", "", "the tmpfs on /x has the option mpol=x; known are size=, mode=, nr_inodes= and huge="},
     };
     return all;
@@ -257,7 +259,8 @@ TEST_CASE("cdi: mounts have their options, and stand in the order of their depth
     FakeHost host;
     host.file("/etc/cdi/a.json",
               small_spec(R"({"deviceNodes":[{"path":"/dev/dri/card0"}],"mounts":[)"
-                         R"({"hostPath":"/a","containerPath":"/opt/x/deep"},{"hostPath":"/b","containerPath":"/opt/x/"},)"
+                         R"({"hostPath":"/a","containerPath":"/opt/x/deep"},)"
+                         R"({"hostPath":"/b","containerPath":"/opt/x/"},)"
                          R"({"hostPath":"/dri","containerPath":"/dev/dri","type":"bind"},)"
                          R"({"hostPath":"/c","containerPath":"/y","type":"nfs","options":["rbind","ro"]},)"
                          R"({"hostPath":"tmpfs","containerPath":"/scratch","type":"tmpfs",)"
@@ -316,7 +319,8 @@ TEST_CASE("cdi: libraries of a folder that is mounted, or of the image's, and li
     host.link("/opt/v/lib/libb.so", "libb.so.2");
     host.file("/opt/v/lib/libscript.so", "GROUP ( libb.so.2 )");
     FakeImage image({{"/opt/own/libi.so.7.1", library("libi.so.7")}, {"/usr/lib64/libj.so.1.1", library("libj.so.1")}});
-    CdiEdits edits = edits_with("/opt/v/lib", {{"/opt/v", "/opt/v"}, {"/opt/v/lib/libb.so.2.0", "/usr/lib64/libc.so.2.0"}});
+    CdiEdits edits = edits_with(
+        "/opt/v/lib", {{"/opt/v", "/opt/v"}, {"/opt/v/lib/libb.so.2.0", "/usr/lib64/libc.so.2.0"}});
     edits.library_folders.insert(edits.library_folders.end(), {"/opt/own", "/usr/lib64", "/none"});
     edits.links = {{"/usr/lib64/libc.so", "libb.so.2"}, {"/usr/lib64/liba.so.1", "/opt/v/lib/liba.so.1.10"},
                    {"/usr/lib64/libgone.so", "libgone.so.1"}};
@@ -353,9 +357,8 @@ TEST_CASE("cdi: a family's own devices need no specification of the node", "[hoo
     std::vector<std::string> job = {"BERTH_DEVICES=nvidia.com/gpu=2, a.com/b=x"};
     const DeviceMaker& nvidia = *device_makers()[0];
     auto asked_for = [&](const std::vector<std::string>& image, const std::vector<std::string>& of_job) {
-        const std::vector<std::string> seen = with_native_devices(nvidia, host, site, image, of_job);
-        const char* value = variable(seen, "NVIDIA_VISIBLE_DEVICES");
-        return std::string(value ? value : "none");
+        auto seen = with_native_devices(nvidia, host, site, image, of_job);
+        return seen ? value_in(*seen, "NVIDIA_VISIBLE_DEVICES") : "none";
     };
     CHECK(asked_for({}, job) == "2");
     CHECK(asked_for({"NVIDIA_VISIBLE_DEVICES=void"}, job) == "2");
@@ -366,7 +369,8 @@ TEST_CASE("cdi: a family's own devices need no specification of the node", "[hoo
     CHECK_FALSE(is_native(host, site, "nvidia.com/gpu", job));
     CHECK_FALSE(is_native(host, site, "a.com/b=x", job));
     FakeImage image;
-    CHECK(nodes_text(targets_below(asked(host, image, {}, with_native_devices(nvidia, host, site, {}, job)), "/dev")) ==
+    CHECK(nodes_text(targets_below(asked(host, image, {}, with_native_devices(nvidia, host, site, {}, job).value()),
+                                   "/dev")) ==
           nodes_text(targets_below(asked(host, image, {"NVIDIA_VISIBLE_DEVICES=2"}, {}), "/dev")));
     site.devices.disabled = {"nvidia"};
     CHECK_FALSE(is_native(host, site, "nvidia.com/gpu=all", job));
