@@ -312,3 +312,19 @@ END
   expect_failure
   expect_equal "$(users tls)" ""
 }
+
+@test "berth login: a password that comes as soon as it is asked for is heard, and not shown" {
+  run -0 python3 -B - "$repo/tests/documents" "$state" "$asking" <<'END'
+import sys
+folder, state, registry = sys.argv[1:]
+sys.path.insert(0, folder)
+from terminal import PROMPT, Terminal
+shell = ["env", *(f"{name}={value}" for name, value in PROMPT.items()), "TERM=dumb", "bash", "--noediting", "-i"]
+terminal = Terminal([f"{state}/lib/enter_box", "login", state, "alice", "", *shell], 60)
+for _ in range(30):
+    code, output = terminal.type(f"berth login --user good {registry}", [("Password of good for .*: $", "pw-good\n")])
+    assert code == 0 and "logged in to" in output and "pw-good" not in output, output
+terminal.close()
+END
+  alice rm -rf .docker
+}

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -58,13 +59,15 @@ std::string asked(const std::string& question, bool unseen) {
     } catch (const Error&) {
         throw Error("login: there is no terminal to ask on; use --user USER and --password-stdin");
     }
-    sys::write_all(terminal.get(), question, "the terminal");
-    if (!unseen) return line_from(terminal.get());
     std::string out;
     {
-        Unseen blind(terminal.get());
+        // Before the question: who answers at once, a program for one, would be shown and then not heard.
+        std::optional<Unseen> blind;
+        if (unseen) blind.emplace(terminal.get());
+        sys::write_all(terminal.get(), question, "the terminal");
         out = line_from(terminal.get());
     }
+    if (!unseen) return out;
     sys::write_all(terminal.get(), "\n", "the terminal");
     return out;
 }
