@@ -8,23 +8,9 @@ setup() {
   in_home 'rm -f started sent.bytes got.bytes config'
 }
 
-# Terminals of n1 as distributions make them, for the group tty: an sshd without root's rights cannot give them to it.
-# A machine that is a container itself may have others.
-as_distributions() {
-  local slurmd
-  slurmd=$(root pgrep -f 'slurmd .*-N n1( |$)' | head -n 1)
-  root nsenter -t "$slurmd" -m mount -t devpts -o newinstance,gid=5,mode=620,ptmxmode=666 berth-test /dev/pts
-}
-as_before() {
-  local slurmd
-  slurmd=$(root pgrep -f 'slurmd .*-N n1( |$)' | head -n 1)
-  ! root nsenter -t "$slurmd" -m grep -q '^berth-test ' /proc/mounts ||
-    root nsenter -t "$slurmd" -m umount /dev/pts
-}
-
 teardown() {
   cancel_everything
-  as_before
+  terminals_as_before n1
   alice srun -w n1 berth rm --force dev 2> /dev/null || true
   in_home 'rm -f started sent.bytes got.bytes config'
 }
@@ -209,7 +195,7 @@ END
 by_ssh() { alice ssh -F config "$@"; }
 
 @test "ssh-config: ssh enters the container, with a terminal, and passes exit codes" {
-  as_distributions
+  terminals_of_distributions n1
   start_in_container
   in_home "berth ssh-config $job > config"
   run -0 by_ssh -T "berth-$job" 'id -un; cat /tmp/first; echo $IMAGE_VAR $SLURM_JOB_ID; test -t 1 || echo plain'

@@ -376,3 +376,27 @@ stop_podman() {
   root pkill -f 'podman .*system service' || true
   root rm -rf "$state/podman"
 }
+
+# Terminals of a node as distributions make them, for the group tty: an sshd without root's rights cannot give them to
+# it. A machine that is a container itself may have others. Until terminals_as_before NODE.
+terminals_of_distributions() {
+  local slurmd
+  slurmd=$(root pgrep -f "slurmd .*-N $1( |\$)" | head -n 1)
+  root nsenter -t "$slurmd" -m mount -t devpts -o newinstance,gid=5,mode=620,ptmxmode=666 berth-test /dev/pts
+}
+terminals_as_before() {
+  local slurmd
+  slurmd=$(root pgrep -f "slurmd .*-N $1( |\$)" | head -n 1)
+  ! root nsenter -t "$slurmd" -m grep -q '^berth-test ' /proc/mounts ||
+    root nsenter -t "$slurmd" -m umount /dev/pts
+}
+
+# A stand-in for Pyxis' plugin, which registers its options.
+pyxis=$state/lib/like-pyxis/spank_pyxis.so
+make_like_pyxis() {
+  local slurm headers=()
+  slurm=$(cat "$state/slurm")
+  [[ -z $slurm ]] || headers=(-I "$slurm/include")
+  mkdir -p "${pyxis%/*}"
+  cc -shared -fPIC "${headers[@]}" -o "$pyxis" "$BATS_TEST_DIRNAME/like_pyxis.c"
+}

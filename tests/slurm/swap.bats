@@ -4,14 +4,9 @@
 load helper
 
 folder=/etc/slurm/plugstack.conf.d
-pyxis=$state/lib/like-pyxis/spank_pyxis.so
 
 setup_file() {
-  local slurm headers=()
-  slurm=$(cat "$state/slurm")
-  [[ -z $slurm ]] || headers=(-I "$slurm/include")
-  mkdir -p "${pyxis%/*}"
-  cc -shared -fPIC "${headers[@]}" -o "$pyxis" "$BATS_TEST_DIRNAME/like_pyxis.c"
+  make_like_pyxis
 }
 
 teardown_file() {
