@@ -1,5 +1,6 @@
-"""The images that the pages name, in the test's registry: image.py REGISTRY NAME:TAG... Each is debian:12 with programs
-of the names that the commands call; what is no part of Debian is a stand-in, a script that does a little of it."""
+"""The images that the pages name, in the test's registry: image.py REGISTRY NAME:TAG[=UNDER]... Each is debian:UNDER
+(12) with programs of the names that the commands call. What is no part of Debian is a stand-in, a script that does a
+little of it."""
 
 import gzip
 import json
@@ -9,14 +10,9 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
-from oci_layout import MEDIA, digest, directory, file, tar  # noqa: E402
+from oci_layout import MEDIA, digest, directory, file, symlink, tar  # noqa: E402
 
-# `python FILE` runs FILE by a shell.
-STAND_INS = {
-    "python": '[ "$1" = -V ] && exec echo "Python 3.11.2, a stand-in"\nexec sh "$@"\n',
-    "pip": 'mkdir -p /opt/packages && : > "/opt/packages/$2" && echo "Successfully installed $2"\n',
-}
-SERVE = 'echo "serving on $CUDA_VISIBLE_DEVICES"\n'
+STAND_INS = Path(__file__).parent / "stand-ins"
 # Real ones, with the libraries of this machine, since the image may be of another release.
 PROGRAMS = {"/usr/bin/top": "/usr/bin/top", "/usr/bin/rsync": "/usr/bin/rsync",
     "/usr/lib/openssh/sftp-server": "/usr/lib/openssh/sftp-server"}
@@ -41,8 +37,8 @@ def layer():
         script = f'#!/bin/sh\nexec /opt/host/lib/{loader} --library-path /opt/host/lib /opt/host/bin/{name} "$@"\n'
         entries.append(file(target[1:], script, 0o755))
     entries += [file(f"opt/host/lib/{name}", Path(path).read_bytes(), 0o755) for name, path in sorted(taken.items())]
-    entries += [file(f"usr/local/bin/{name}", "#!/bin/sh\n" + text, 0o755) for name, text in STAND_INS.items()]
-    entries.append(file("srv/serve", "#!/bin/sh\n" + SERVE, 0o755))
+    entries += [file(f"usr/local/bin/{path.name}", path.read_text(), 0o755) for path in sorted(STAND_INS.iterdir())]
+    entries.append(symlink("srv/serve", "/usr/local/bin/serve"))
     return tar(entries)
 
 
@@ -69,10 +65,12 @@ class Registry:
         """A blob of debian's; it is not copied."""
         self.ask("POST", f"{name}/blobs/uploads/?mount={blob['digest']}&from=debian", b"")
 
-    def publish(self, name, tag, content):
-        base = self.manifest("debian", "12")
+    def publish(self, name, tag, content, under):
+        base = self.manifest("debian", under)
         config = json.load(self.ask("GET", f"debian/blobs/{base['config']['digest']}"))
         config["rootfs"]["diff_ids"].append(digest(content))
+        # podman adds to the history, and counts its layers.
+        config["history"] = [{"created_by": "tests"} for _ in config["rootfs"]["diff_ids"]]
         # As NVIDIA's images have them.
         config["config"]["Env"] += ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
         for blob in base["layers"]:
@@ -86,4 +84,5 @@ class Registry:
 if __name__ == "__main__":
     registry, content = Registry(sys.argv[1]), layer()
     for image in sys.argv[2:]:
-        registry.publish(*image.split(":"), content)
+        image, _, under = image.partition("=")
+        registry.publish(*image.split(":"), content, under or "12")

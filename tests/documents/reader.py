@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # A span of code outside of blocks is a command line if it begins with one of these and says something to it.
-PROGRAMS = """apt berth dnf du grep make mv pdsh rm rsync salloc sbatch scancel scontrol scp scripts/[a-z-]+ sinfo
-sacct squeue srun ssh ssh-copy-id ssh-keygen systemctl useradd""".split()
+PROGRAMS = """apt berth code dnf docker du grep make mv nextflow pdsh podman rm rsync sacct salloc sbatch scancel
+scontrol scp scripts/[a-z-]+ sinfo snakemake squeue srun ssh ssh-copy-id ssh-keygen systemctl useradd""".split()
 COMMAND = re.compile(rf"(\w+=\S* )*({'|'.join(PROGRAMS)}) \S")
 COLUMNS = {"run", "write"}
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -18,6 +18,12 @@ class Line:
     number: int
     text: str
     in_block: bool
+
+
+@dataclass
+class Block:
+    content: list
+    commands: list
 
 
 def blocks(lines):
@@ -91,9 +97,8 @@ def spans(lines, taken):
 
 
 def read(page):
+    """The blocks of a page, and its spans that are commands."""
     lines = Path(page).read_text().splitlines()
-    found, taken = [], set()
-    for first, block in blocks(lines):
-        taken.update(range(first, first + len(block)))
-        found.append((first + 1, list(commands(first, block))))
-    return found, list(spans(lines, taken))
+    found = [Block(content, list(commands(first, content))) for first, content in blocks(lines)]
+    taken = {first + offset for first, content in blocks(lines) for offset in range(len(content))}
+    return found, spans(lines, taken)

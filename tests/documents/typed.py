@@ -37,18 +37,18 @@ def not_typed(table):
 def faults(page, table):
     """What of a page is not in its table, and what of the table is not in the page."""
     blocks, spans = reader.read(page)
-    texts = {text["begins"] for text in table.get("text", [])}
+    texts = {text["line"] for text in table.get("text", [])}
     files = {step["line"] for step in table.get("step", []) if "file" in step}
     steps = Counter(step["line"] for step in table.get("step", []) if "line" in step and "file" not in step)
     left_out = set(not_typed(table))
     needed = Counter()
     known_texts = set()
-    for number, lines in blocks:
-        if lines[0].text in texts | files:
-            known_texts.add(lines[0].text)
+    for block in blocks:
+        if known := (texts | files) & set(block.content):
+            known_texts |= known
         else:
-            needed.update(line.text for line in lines if line.text not in left_out)
-    in_blocks = [line for _, lines in blocks for line in lines]
+            needed.update(line.text for line in block.commands if line.text not in left_out)
+    in_blocks = [line for block in blocks for line in block.commands]
     for line in in_blocks + spans:
         if needed[line.text] > steps[line.text] or (
                 not line.in_block and line.text not in steps and line.text not in left_out):
@@ -61,7 +61,7 @@ def faults(page, table):
     for line in set(steps) & left_out:
         yield f"{page.name}: it is typed, and a reason is given why not: {line}"
     for text in (texts | files) - known_texts:
-        yield f"{page.name} has no block that begins so any more: {text}"
+        yield f"{page.name} has no block with this line any more: {text}"
     prose = " ".join(page.read_text().replace("`", "").split())
     for step in table.get("step", []):
         if unknown := set(step) - STEP_WORDS:
@@ -77,14 +77,15 @@ class Typist:
 
     def __init__(self, state, registry, page, table):
         self.state = state
-        self.blocks = {lines[0].text: "\n".join(line.text for line in lines) for _, lines in reader.read(page)[0]}
+        self.blocks, _ = reader.read(page)
         self.table = table
         common = tomllib.loads((HERE / "common.toml").read_text())
         self.placeholders = common["placeholders"] | table.get("placeholders", {})
         host, port = registry.split(":")
         # The second one asks for a login (tests/registry/challenging.py).
         self.own = {"@registry@": registry, "@asking@": f"{host}:{int(port) + 997}", "@state@": state,
-            "@forwarded@": str(int(port) + 990), "@sshd@": str(int(port) + 991)}
+            "@forwarded@": str(int(port) + 990), "@sshd@": str(int(port) + 991),
+            "@other@": str(int(port) + 992)}
         self.shells = {}
         self.patience = int(os.environ.get("BERTH_DOCUMENTS_PATIENCE", "120")) * \
             int(os.environ.get("BERTH_TEST_SLOWNESS", "1"))
@@ -118,7 +119,8 @@ class Typist:
     def text_of(self, step):
         """What is typed. A block that is a file's content is typed as one that a shell writes."""
         if "file" in step:
-            return self.filled(f"cat > {step['file']} << 'END'\n{self.blocks[step['line']]}\nEND")
+            content = next(block.content for block in self.blocks if step["line"] in block.content)
+            return self.filled("\n".join([f"cat > {step['file']} << 'END_OF_FILE'", *content, "END_OF_FILE"]))
         return self.filled(step.get("typed") or step.get("line") or step["do"])
 
     def run(self, step):
@@ -132,7 +134,8 @@ class Typist:
             self.placeholders[step["keep"]] = output.strip().splitlines()[-1] if output.strip() else ""
         self.output = output
         wanted = step.get("code", 0)
-        wrong = [] if code in (wanted if isinstance(wanted, list) else [wanted]) else [f"exit code {code}, not {wanted}"]
+        is_wanted = code in (wanted if isinstance(wanted, list) else [wanted])
+        wrong = [] if is_wanted else [f"exit code {code}, not {wanted}"]
         if not re.search(self.filled(step.get("out", "")), output, re.MULTILINE):
             wrong.append(f"nothing matches {self.filled(step['out'])}")
         if "none" in step and (found := re.search(self.filled(step["none"]), output, re.MULTILINE)):

@@ -47,7 +47,8 @@ ssh.md:$((last - 1)): no test types it, and no reason is given: berth new x"
   copy
   sed -i 's/^    squeue --me .*/&\n&/' "$copy/docs/ssh.md"
   run -1 check ssh
-  has_line "ssh.md:9: no test types it, and no reason is given: squeue --me                              # the job's number"
+  has_line "ssh.md:9: no test types it, and no reason is given: \
+squeue --me                              # the job's number"
 }
 
 @test "what a test types and no page has any more is a fault, so are words that the page does not say" {
