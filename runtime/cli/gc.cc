@@ -10,6 +10,7 @@
 #include "runtime/config/site_file.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/request/size.hh"
+#include "runtime/step/scope.hh"
 #include "runtime/store/collect.hh"
 
 namespace berth::cli {
@@ -33,6 +34,8 @@ int gc(int argc, char** argv) {
         throw Error(cat("--size: the store ", printable(store.path(), 4096),
                         " is one of store.shared, whose readers leave no trace of what they use; give --age, longer "
                         "than the longest job"));
+    // What containers of ended jobs keep of the store.
+    if (!dry) sweep_jobs(site, caller_of_this_process());
     auto removed = store::collect(store, limits, dry, false);
     if (!removed) {
         std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", store.path().c_str());

@@ -59,7 +59,9 @@ std::span<const Word<MpiCheck>> words() {
 
 template <>
 std::span<const Word<ContainerScope>> words() {
-    static constexpr Word<ContainerScope> all[] = {{ContainerScope::global, "global"}, {ContainerScope::job, "job"}};
+    static constexpr Word<ContainerScope> all[] = {{ContainerScope::global, "global"},
+                                                   {ContainerScope::job, "job"},
+                                                   {ContainerScope::data_path, "data_path"}};
     return all;
 }
 

@@ -42,7 +42,7 @@ enum class RdmaMode { automatic, asked, off };
 enum class MpiCheck { interface, major };
 
 /// Who shares the name of a container: all jobs of the user on the node, or the steps of one job.
-enum class ContainerScope { global, job };
+enum class ContainerScope { global, job, data_path };
 
 /// Who asks the registry what a tag means: srun and sbatch for all nodes, or each node.
 enum class TagResolver { submit, nodes };

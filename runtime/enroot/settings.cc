@@ -73,13 +73,14 @@ std::string passed_over_note(const std::vector<std::string>& environment) {
     return names.empty() ? "" : cat("without an effect in Berth: ", names, "; see enroot(1), ENVIRONMENT");
 }
 
-std::string passed_over_in_step_note(const std::vector<std::string>& environment) {
-    std::string names = names_but(environment, [](const std::string& name) {
+std::string passed_over_in_step_note(const std::vector<std::string>& environment, bool by_data_path) {
+    std::string names = names_but(environment, [&](const std::string& name) {
+        if (by_data_path && name == "ENROOT_DATA_PATH") return true;
         return std::find(std::begin(known_in_steps), std::end(known_in_steps), name) != std::end(known_in_steps);
     });
     if (names.empty()) return {};
     // Mostly a path for each job, so that each has containers of its own.
-    const char* hint = value_in(environment, "ENROOT_DATA_PATH").empty()
+    const char* hint = by_data_path || value_in(environment, "ENROOT_DATA_PATH").empty()
                            ? ""
                            : "; --container-name=NAME-%j names a container of the job's own";
     return cat("variables of Enroot without an effect in a step: ", names, hint);

@@ -15,7 +15,7 @@ struct Settings {
     bool allow_http = false;  ///< registries without TLS
     std::optional<bool> mount_home;
     bool net = false, pid = false, ipc = false, uts = false;  ///< namespaces of the container's own
-    std::string data_path;  ///< where containers of `enroot create` are to be; empty: Berth's folder
+    std::string data_path;  ///< the scope of the names of containers: see data_path.hh
     std::string rootfs;     ///< of a file for `enroot batch`
 };
 
@@ -26,7 +26,7 @@ Settings settings_of(const std::vector<std::string>& environment);
 /// One line that names the variables of `environment` which the program `enroot` passes over; empty for none.
 std::string passed_over_note(const std::vector<std::string>& environment);
 
-/// The same for a step of srun.
-std::string passed_over_in_step_note(const std::vector<std::string>& environment);
+/// The same for a step of srun; `by_data_path`: where ENROOT_DATA_PATH chooses the names that it sees.
+std::string passed_over_in_step_note(const std::vector<std::string>& environment, bool by_data_path = false);
 
 }  // namespace berth::enroot

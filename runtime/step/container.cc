@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hooks/devices.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/disk_upper.hh"
@@ -358,11 +359,16 @@ class SharedContainer : public StepContainer {
                                 "enter; end it, and start it without --pid"));
     }
 
-    void use(const ContainerStart& wanted) {
+    void use(ContainerStart wanted) {
         if (const std::string& path = start_.save_path; !path.empty()) check_save_folder(path);
+        const std::vector<std::string>& environment = start_.step.environment;
+        std::string data_path =
+            enroot::absolute_data_path(value_in(environment, "ENROOT_DATA_PATH"), start_.caller.cwd);
+        folder_ = open_container_folder(start_.site, start_.caller,
+                                        scope_of_steps(start_.site, start_.step.job, data_path));
         bool of_job = start_.site.defaults.container_scope == plan::ContainerScope::job;
-        folder_ = open_container_folder(start_.site, start_.caller, of_job ? job_scope(start_.step.job) : "global");
         if (of_job) mark_job(start_.caller, start_.step.job, folder_->path());
+        wanted.data_path = data_path_to_note(data_path, *folder_, start_.caller, environment, true);
         used_ = use_container(*folder_, wanted, device_environment());
     }
 

@@ -168,7 +168,8 @@ StepStart start_of(plan::StepRequest& request, StepTasks& tasks) {
     if (std::string note = missing_note(options, request); !note.empty()) tasks.note(note);
     plan::forget_agreement(request.environment);
     // One node's line is enough.
-    if (std::string note = enroot::passed_over_in_step_note(request.environment);
+    bool by_data_path = out.site.defaults.container_scope == plan::ContainerScope::data_path;
+    if (std::string note = enroot::passed_over_in_step_note(request.environment, by_data_path);
         !note.empty() && request.node_index == 0)
         tasks.note(note);
     return out;

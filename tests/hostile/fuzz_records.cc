@@ -1,6 +1,7 @@
 // The record of a named container, and records as they are. The first byte of an input says whether it lacks the first
 // line, without which few get far.
 #include "runtime/base/text.hh"
+#include "runtime/enroot/data_path.hh"
 #include "runtime/plan/container.hh"
 #include "runtime/plan/records.hh"
 #include "tests/hostile/target.hh"
@@ -39,9 +40,15 @@ void run_container(const std::string& text) {
     plan::take_recorded_options(wanted, record, true);
 }
 
+void run_data_path(std::string_view input) {
+    enroot::DataPath path = enroot::parse_data_path(input);
+    must(enroot::parse_data_path(enroot::data_path_text(path)) == path, "a data path that is noted is another one");
+}
+
 void run(std::string_view input) {
     bool whole = hostile::take_byte(input) % 2 == 0;
     run_records(input);
+    run_data_path(input);
     hostile::refusing([&] { run_container(whole ? std::string(input) : cat("berth-container 1\n", input)); });
 }
 

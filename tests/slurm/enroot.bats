@@ -13,10 +13,13 @@ teardown_file() {
   stop_podman
 }
 
+# Removes the containers of every scope.
+# shellcheck disable=SC2016
+remove_all='for scope in $(berth ps --all --json | jq -r ".containers[].scope"); do
+  berth rm --force --scope "$scope" --all || true; done'
+
 setup() {
-  # shellcheck disable=SC2016
-  in_home 'mkdir -p work; names=$(enroot list); [ -z "$names" ] || enroot remove -f $names; rm -rf work/*' \
-    > /dev/null 2>&1
+  in_home "mkdir -p work; $remove_all; rm -rf work/*" > /dev/null 2>&1
 }
 
 # In alice's folder `work`, where ENROOT_* of the caller do not count.
@@ -248,4 +251,140 @@ END'
   expect_equal "$output" $'own\n1'
   run -0 work "ENROOT_DATA_PATH= enroot list"
   expect_equal "$output" ""
+}
+
+@test "enroot: ENROOT_DATA_PATH is a scope: by its text, wherever it is, a name is another container" {
+  work "enroot import -o d.sqsh $(uri 12)"
+  # shellcheck disable=SC2016
+  run -0 work 'for path in one /nowhere/two ~/work/one; do
+      export ENROOT_DATA_PATH=$path
+      [[ $path == ~/work/one ]] || enroot create -n x d.sqsh || exit
+      enroot start --rw x sh -c "cat /srv/of; echo $path >> /srv/of" || exit
+      enroot list
+    done 2> /dev/null; ls; unset ENROOT_DATA_PATH; enroot list; berth ps --json | jq -c .containers'
+  expect_equal "$output" $'x\nx\none\nx\nd.sqsh\n[]'
+  # What is to be seen of all of them, and removed.
+  # shellcheck disable=SC2016
+  run -0 work 'berth ps --all --json | jq -r ".containers[] | [.name, .data_path, .scope] | join(\" \")" | sort
+    berth ps -a | grep "^x .* /nowhere/two " > /dev/null; enroot create -n x d.sqsh; berth ps -a | grep -c "  enroot "'
+  [[ ${lines[0]} =~ ^x\ /home/alice/work/one\ enroot-[0-9a-f]{16}$ ]] || fail "$output"
+  [[ ${lines[1]} =~ ^x\ /nowhere/two\ enroot-[0-9a-f]{16}$ ]] || fail "$output"
+  expect_equal "${lines[2]}" 1
+  run -0 work 'berth rm --scope /nowhere/two/ x; ENROOT_DATA_PATH=/nowhere/two enroot list
+    ENROOT_DATA_PATH=one enroot create -n y d.sqsh; ENROOT_DATA_PATH=one enroot remove -f x
+    ENROOT_DATA_PATH=one enroot list; enroot list'
+  expect_equal "$output" $'y\nx'
+  run -0 work 'berth rm --scope ~/work/one --all; berth ps --all --json | jq -r ".containers[].scope"
+    berth rm --scope enroot x; berth ps --all --json | jq -c .containers'
+  expect_equal "$output" $'enroot\n[]'
+  run work 'berth rm --scope /nowhere/two x'
+  expect_status 125
+  expect_output_like 'there is no container on this node; berth ps --all lists'
+  run work 'berth rm --scope ../locks x'
+  expect_status 125
+  expect_output_like 'there is no container on this node; berth ps --all lists'
+  # A list of names that has come out empty removes nothing.
+  for none in '' '--scope enroot' '--all' '--scope enroot --all x'; do
+    run work "berth rm $none"
+    expect_status 125
+    expect_output_like 'write the names of the containers'
+  done
+}
+
+@test "enroot: what an earlier release has made in ENROOT_DATA_PATH itself is found, started and removed" {
+  work "enroot import -o d.sqsh $(uri 12); BERTH_DATA_PATH=\$PWD/data/berth enroot create -n old d.sqsh"
+  # shellcheck disable=SC2016
+  run -0 work 'export ENROOT_DATA_PATH=$PWD/data; enroot list; enroot start --rw old touch /srv/new
+    enroot create -n new d.sqsh; enroot start old ls /srv/new; enroot list
+    enroot remove -f old; enroot list; ls data/berth'
+  expect_equal "$output" $'old\n/srv/new\nnew\nold\nnew\nlocks'
+}
+
+# Alice's on n1; those of the machine where she calls it are others.
+all_on_n1() { alice srun -w n1 berth ps --all --json | jq -r '.containers[] | [.name, .data_path] | join(" ")' | sort; }
+no_container_on_n1() { [[ -z $(all_on_n1) ]]; }
+
+@test "enroot: with ENROOT_DATA_PATH a list has what was made with it; steps share names, as with Pyxis" {
+  alice srun -w n1 bash -c "$remove_all"
+  with() { alice srun -w n1 --export="ALL,ENROOT_DATA_PATH=$1" "${@:2}" 2> /dev/null; }
+  run -0 alice srun -w n1 --container-image="$image" --container-name=plain true
+  run -0 with /a --container-image="$image" --container-name=shared sh -c 'echo of-a > /srv/new'
+  run -0 with /b --container-name=shared cat /srv/new
+  expect_equal "$output" of-a
+  run -0 with /a enroot list
+  expect_equal "$output" pyxis_shared
+  run -0 with /b enroot list
+  expect_equal "$output" ""
+  run -0 alice srun -w n1 enroot list
+  expect_equal "$output" $'pyxis_plain\npyxis_shared'
+  # By name it is there, for those whose path is the one that the site had.
+  run -0 with /b enroot start pyxis_shared cat /srv/new
+  expect_equal "$output" of-a
+  alice srun -w n1 enroot remove -f pyxis_plain pyxis_shared
+}
+
+@test "container_scope data_path: steps see the names of their ENROOT_DATA_PATH" {
+  alice srun -w n1 bash -c "$remove_all"
+  scoped() { alice env BERTH_DEFAULTS_CONTAINER_SCOPE=data_path srun -w n1 "$@"; }
+  with() { scoped --export="ALL,ENROOT_DATA_PATH=$1" --container-name=fixed "${@:2}"; }
+  run -0 --separate-stderr with /a --container-image="$image" sh -c 'echo of-a > /srv/new'
+  expect_equal "$stderr" ""
+  run with /b cat /srv/new
+  expect_failure
+  expect_output_like 'container fixed: there is none of that name'
+  run -0 with /b --container-image="$image" sh -c 'test ! -e /srv/new && echo of-b > /srv/new'
+  run -0 with /a//. cat /srv/new
+  expect_equal "$output" of-a
+  run scoped --container-name=fixed true
+  expect_failure
+  run -0 alice srun -w n1 berth ps
+  expect_output_like 'SCOPE +PIDS'
+  expect_output_like 'fixed .* /a '
+  expect_output_like 'fixed .* /b '
+  run -0 scoped --export=ALL,ENROOT_DATA_PATH=/b enroot list
+  expect_equal "$output" pyxis_fixed
+  run -0 scoped --export=ALL,ENROOT_DATA_PATH=/c enroot list
+  expect_equal "$output" ""
+  run -0 scoped --export=ALL,ENROOT_DATA_PATH=/b enroot remove -f pyxis_fixed
+  run -0 alice srun -w n1 berth rm --scope /a fixed
+  run -0 alice srun -w n1 berth ps --all --json
+  expect_equal "$(jq -c .containers <<< "$output")" "[]"
+}
+
+# bats test_tags=cgroup
+@test "enroot: with a path for each job a fixed name is a container of the job's own, and goes with the job" {
+  work "enroot import -o d.sqsh $(uri 12)"
+  alice srun -w n1 bash -c "$remove_all"
+  in_home 'cd work; rm -f first second go; cat > own.sh' << 'END'
+#!/bin/bash
+export ENROOT_DATA_PATH=/tmp/enroot-$SLURM_JOB_ID/data
+srun --container-image="$IMAGE" true
+enroot create -n fixed d.sqsh || exit
+enroot start --rw fixed sh -c 'test ! -e /srv/of && echo mine > /srv/of' || exit
+touch "$1"
+until test -e "$2"; do sleep 0.1; done
+enroot list
+enroot start fixed cat /srv/of
+[[ $1 == first ]] || enroot remove -f $(enroot list)
+END
+  own() { in_home "cd work; IMAGE=$image sbatch --parsable -w n1 -n1 -o $1.out own.sh $1 $2"; }
+  first=$(own first go)
+  wait_until 30 in_home 'test -e work/first'
+  own second first
+  wait_until 30 in_home 'test -e work/second'
+  only_first() { [[ $(all_on_n1) == "fixed /tmp/enroot-$first/data" ]]; }
+  wait_until 30 only_first
+  in_home 'touch work/go'
+  wait_until 30 no_jobs
+  expect_equal "$(in_home 'cat work/first.out work/second.out' | grep -v '^berth: ')" $'fixed\nmine\nfixed\nmine'
+  wait_until 30 no_container_on_n1
+  # Where no step of the job had a container, what tells that it has ended is its cgroup, to whoever looks next.
+  in_home 'cd work; grep -v ^srun own.sh > alone.sh; sed -i "1a grep -c /job_ /proc/self/cgroup > in-cgroup" alone.sh'
+  run -0 in_home "cd work; $sbatch_wait -w n1 -n1 -o third.out alone.sh first first"
+  alice srun -w n1 berth gc > /dev/null
+  if [[ $(in_home 'cat work/in-cgroup') == 0 ]]; then
+    [[ $(all_on_n1) == "fixed /tmp/enroot-"*/data ]] || fail "$(all_on_n1)"
+    alice srun -w n1 berth rm --scope "$(all_on_n1 | cut -d ' ' -f 2)" --all
+  fi
+  expect_equal "$(all_on_n1)" ""
 }

@@ -12,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/container/named/data_path.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
@@ -61,6 +62,38 @@ TEST_CASE("a job's containers are apart from the others", "[container]") {
     std::filesystem::create_directories(temp / "data/jobx_a");
     std::filesystem::create_directories(temp / "data/job3_a_b");
     CHECK(all.jobs() == std::vector<uint32_t>{3, 17});
+}
+
+TEST_CASE("scopes are those that have containers, whatever the names", "[container][data_path]") {
+    fixtures::TempFolder temp;
+    std::string of_path = enroot::scope_of_path("/tmp/a");
+    ContainerFolder all = ContainerFolder::open(temp / "data"), path = ContainerFolder::open(temp / "data", of_path);
+    CHECK(all.scopes().empty());
+    CHECK(path.scope() == of_path);
+    // Longer than this is no name of a container.
+    for (const std::string& name : {std::string("a_b"), std::string(200, 'n')}) {
+        Lock lock = path.lock(name);
+        path.create(name, sample(), [](int folder) { note_data_path(folder, {"/tmp/a", 7, {}}); });
+    }
+    all.create("a_b", sample());
+    std::filesystem::create_directories(temp / "data/job5_left/upper");
+    CHECK(all.scopes() == std::vector<std::string>{of_path, "global"});
+    CHECK(all.names() == std::vector<std::string>{"a_b"});
+    CHECK(noted_data_path(path, "a_b") == enroot::DataPath{"/tmp/a", 7, {}});
+    CHECK(noted_data_path(all, "a_b") == enroot::DataPath{});
+    CHECK(noted_data_path(all, "none") == enroot::DataPath{});
+}
+
+TEST_CASE("a path's job is over when none of its signs is there, and never without one", "[container][data_path]") {
+    fixtures::TempFolder temp;
+    std::string here = temp / "here", gone = temp / "gone";
+    std::filesystem::create_directories(here);
+    CHECK(!is_over({"/x", 7, {}}));
+    CHECK(!is_over({"/x", 7, {gone, here}}));
+    CHECK(is_over({"/x", 7, {gone, gone + "/below"}}));
+    // Only what is not there is no more.
+    std::filesystem::create_symlink("loop", temp / "loop");
+    CHECK(!is_over({"/x", 7, {temp / "loop"}}));
 }
 
 TEST_CASE("what a kill left of a container is none, and gives way to the next of its name", "[container]") {

@@ -1,5 +1,6 @@
 // What command lines and variables of Enroot become: runtime/enroot, and those that count in steps.
 #include "runtime/base/error.hh"
+#include "runtime/enroot/data_path.hh"
 #include "runtime/enroot/list.hh"
 #include "runtime/enroot/mounts.hh"
 #include "runtime/enroot/names.hh"
@@ -99,6 +100,63 @@ TEST_CASE("enroot: variables, and those that are passed over", "[enroot]") {
     CHECK(passed_over_in_step_note({"ENROOT_REMAP_ROOT=yes", "ENROOT_PASSWORD=x", "ENROOT_CONFIG_PATH=/x"}).empty());
     CHECK_THAT(passed_over_in_step_note({"ENROOT_DATA_PATH=/x"}),
                Contains("ENROOT_DATA_PATH") && Contains("--container-name=NAME-%j"));
+    CHECK(passed_over_in_step_note({"ENROOT_DATA_PATH=/x"}, true).empty());
+    CHECK_THAT(passed_over_in_step_note({"ENROOT_DATA_PATH=/x", "ENROOT_CACHE_PATH=/y"}, true),
+               Contains("ENROOT_CACHE_PATH") && !Contains("ENROOT_DATA_PATH") && !Contains("%j"));
+}
+
+TEST_CASE("enroot: a data path is a scope by its text", "[enroot][data_path]") {
+    CHECK(absolute_data_path("", "/w").empty());
+    CHECK(absolute_data_path("/tmp/x//data/", "/w") == "/tmp/x/data");
+    CHECK(absolute_data_path("d/../data/.", "/w") == "/w/data");
+    CHECK(absolute_data_path("/", "/w") == "/");
+    // Containers that are there are found by these.
+    CHECK(scope_of_path("/tmp/enroot-12/data") == "enroot-13ddd79f43a645d2");
+    CHECK(scope_of_path_in_steps("/tmp/enroot-12/data") == "path-13ddd79f43a645d2");
+    CHECK(scope_of_path("/tmp/enroot-13/data") != scope_of_path("/tmp/enroot-12/data"));
+    // Whatever is in the text, a folder's name has the same length, and no line and no slash in it.
+    for (const std::string& path : {std::string("/"), std::string("/a_b\n/c"), std::string(5000, 'x')}) {
+        CHECK(scope_of_path(path).size() == 23);
+        CHECK(scope_of_path(path).find_first_not_of("enroot-0123456789abcdef") == std::string::npos);
+    }
+    CHECK(is_scope_of_path("enroot-13ddd79f43a645d2"));
+    CHECK(is_scope_of_path("path-13ddd79f43a645d2"));
+    for (const char* other : {"enroot", "global", "job12"}) CHECK(!is_scope_of_path(other));
+    CHECK(is_scope_of_program("enroot"));
+    CHECK(is_scope_of_program("enroot-13ddd79f43a645d2"));
+    CHECK(!is_scope_of_program("path-13ddd79f43a645d2"));
+}
+
+TEST_CASE("enroot: a data path is a job's where it has the job's number and no other job can have it",
+          "[enroot][data_path]") {
+    std::vector<std::string> job = {"SLURM_JOB_ID=12"};
+    for (const char* path : {"/tmp/enroot-12/data", "/tmp/12", "/tmp/12/x", "/tmp/j12_x", "/a/112/b12"})
+        CHECK(job_of_path(path, job, 1000) == 12);
+    for (const char* path : {"/tmp/enroot/data", "/tmp/112", "/tmp/120", "/tmp/x/1-2", ""})
+        CHECK(job_of_path(path, job, 1000) == 0);
+    CHECK(job_of_path("/tmp/user-12/data", job, 12) == 0);
+    CHECK(job_of_path("/tmp/12", {}, 1000) == 0);
+    CHECK(job_of_path("/tmp/0", {"SLURM_JOB_ID=0"}, 1000) == 0);
+    CHECK(job_of_path("/tmp/x", {"SLURM_JOB_ID=x"}, 1000) == 0);
+    // Task 3 of the array 12 is job 15, and its last task is job 12 itself.
+    std::vector<std::string> third = {"SLURM_JOB_ID=15", "SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=3"},
+                             last = {"SLURM_JOB_ID=12", "SLURM_ARRAY_JOB_ID=12", "SLURM_ARRAY_TASK_ID=4"};
+    CHECK(job_of_path("/tmp/15", third, 1000) == 15);
+    CHECK(job_of_path("/tmp/12_3/data", third, 1000) == 15);
+    CHECK(job_of_path("/tmp/12_30/data", third, 1000) == 0);
+    CHECK(job_of_path("/tmp/12", third, 1000) == 0);
+    CHECK(job_of_path("/tmp/12", last, 1000) == 0);
+    CHECK(job_of_path("/tmp/12_4", last, 1000) == 12);
+}
+
+TEST_CASE("enroot: what is noted of a data path can be read again, with what a later release adds",
+          "[enroot][data_path][release]") {
+    DataPath path{"/tmp/a b\n/12", 12, {"/run/berth/7/steps/job-12", "/sys/fs/cgroup/job_12"}};
+    CHECK(parse_data_path(data_path_text(path)) == path);
+    CHECK(parse_data_path(data_path_text({"/x", 0, {}})) == DataPath{"/x", 0, {}});
+    CHECK(parse_data_path("later 3\nyes\n" + data_path_text(path)) == path);
+    for (const char* damaged : {"", "x", "path 900\n/x", "job 1\nx\n"})
+        CHECK(parse_data_path(damaged) == DataPath{});
 }
 
 TEST_CASE("enroot: start is read-only and the user's own, unless it is asked otherwise", "[enroot]") {

@@ -1,12 +1,17 @@
 #include "runtime/cli/enroot/containers.hh"
 
+#include <unistd.h>
+
 #include <algorithm>
 
+#include "runtime/base/access.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
+#include "runtime/container/named/data_path.hh"
+#include "runtime/enroot/data_path.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/step/scope.hh"
 
@@ -14,27 +19,31 @@ namespace berth::cli {
 
 using enroot::Place;
 
-std::string scope_of(const Place& place) {
-    if (place.kind == Place::Kind::own) return enroot::own_scope;
-    return place.kind == Place::Kind::job ? job_scope(place.job) : "global";
-}
-
 FrontEnd front_end() {
     std::vector<std::string> environment = environment_of_this_process();
     if (std::string note = enroot::passed_over_note(environment); !note.empty()) say("WARN", note);
-    return {enroot::settings_of(environment), site_of_caller(), caller_of_this_process()};
+    FrontEnd out{enroot::settings_of(environment), site_of_caller(), caller_of_this_process()};
+    out.settings.data_path = enroot::absolute_data_path(out.settings.data_path, out.caller.cwd);
+    return out;
 }
 
-std::string FrontEnd::own_folder_of(const Place& place) const {
-    if (place.kind != Place::Kind::own || settings.data_path.empty()) return {};
-    // Others may look into the folder itself, which Enroot leaves as it is.
-    return settings.data_path + "/berth";
+std::string FrontEnd::scope_of(const Place& place) const {
+    const std::string& path = settings.data_path;
+    if (place.kind == Place::Kind::own) return path.empty() ? enroot::own_scope : enroot::scope_of_path(path);
+    return place.kind == Place::Kind::job ? job_scope(place.job) : scope_of_steps(site, 0, path);
+}
+
+std::string FrontEnd::earlier_folder() const {
+    std::string out = settings.data_path + "/berth";
+    return !settings.data_path.empty() && sys::may_access(out + "/locks", W_OK) ? out : "";
 }
 
 ContainerFolder FrontEnd::folder_of(const Place& place) const {
-    std::string own = own_folder_of(place);
-    return own.empty() ? open_container_folder(site, caller, scope_of(place))
-                       : ContainerFolder::open(own, scope_of(place));
+    if (std::string earlier = earlier_folder(); place.kind == Place::Kind::own && !earlier.empty())
+        if (ContainerFolder folder = ContainerFolder::open(earlier, enroot::own_scope);
+            sys::may_access(folder.path_of(place.name) + "/state", F_OK))
+            return folder;
+    return open_container_folder(site, caller, scope_of(place));
 }
 
 std::optional<Place> FrontEnd::find(const std::string& name) const {
@@ -62,17 +71,35 @@ Place FrontEnd::place_for_new(const std::string& name) const {
 
 std::vector<Place> FrontEnd::all() const {
     std::vector<Place> out;
-    auto add = [&](Place place) {
-        for (std::string& name : folder_of(place).names()) {
+    auto add = [&](const ContainerFolder& folder, Place place) {
+        bool of_path = folder.scope() == scope_of({Place::Kind::own, ""}) || enroot::is_scope_of_path(folder.scope());
+        for (std::string& name : folder.names()) {
+            // Else `enroot remove $(enroot list)` in one job would end what others run.
+            if (!of_path && !settings.data_path.empty() && noted_data_path(folder, name).text != settings.data_path)
+                continue;
             place.name = std::move(name);
             out.push_back(place);
         }
     };
-    add({Place::Kind::own, ""});
-    Place shared{Place::Kind::shared, ""};
-    add(shared);
-    for (uint32_t job : folder_of(shared).jobs()) add({Place::Kind::job, "", job});
+    Place own{Place::Kind::own, ""}, shared{Place::Kind::shared, ""};
+    add(open_container_folder(site, caller, scope_of(own)), own);
+    if (std::string earlier = earlier_folder(); !earlier.empty())
+        for (std::string& name : ContainerFolder::open(earlier, enroot::own_scope).names())
+            out.push_back({Place::Kind::own, std::move(name)});
+    ContainerFolder of_steps = open_container_folder(site, caller, scope_of(shared));
+    add(of_steps, shared);
+    for (uint32_t job : of_steps.jobs())
+        add(ContainerFolder::open(of_steps.path(), job_scope(job)), {Place::Kind::job, "", job});
     std::sort(out.begin(), out.end(), [](const Place& one, const Place& other) { return one.shown() < other.shown(); });
+    return out;
+}
+
+std::vector<ContainerFolder> FrontEnd::folders() const {
+    std::vector<ContainerFolder> out;
+    ContainerFolder any = open_container_folder(site, caller);
+    for (const std::string& scope : any.scopes()) out.push_back(ContainerFolder::open(any.path(), scope));
+    if (std::string earlier = earlier_folder(); !earlier.empty())
+        out.push_back(ContainerFolder::open(earlier, enroot::own_scope));
     return out;
 }
 

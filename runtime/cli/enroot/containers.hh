@@ -17,26 +17,28 @@ void say(const char* kind, const std::string& line);
 
 /// Who calls, and with which settings.
 struct FrontEnd {
-    enroot::Settings settings;
+    enroot::Settings settings;  ///< its data_path absolute
     plan::Site site;
     plan::Caller caller;
 
-    /// Where containers of this kind are: what `enroot create` makes in ENROOT_DATA_PATH, if that is set.
+    /// Where the container is. One that an earlier release has made is in ENROOT_DATA_PATH itself.
     ContainerFolder folder_of(const enroot::Place& place) const;
-    /// The path of that folder when ENROOT_DATA_PATH gives it; else empty: the site's.
-    std::string own_folder_of(const enroot::Place& place) const;
     /// The container of that name; none when there is none. Throws Error for what can be no name.
     std::optional<enroot::Place> find(const std::string& name) const;
     /// The same; throws Error when there is none.
     enroot::Place get(const std::string& name) const;
     /// Where a new container of that name comes.
     enroot::Place place_for_new(const std::string& name) const;
-    /// All containers of the caller on this node, by their names.
+    /// The containers of the caller on this node by their names: with ENROOT_DATA_PATH those that were made with it.
     std::vector<enroot::Place> all() const;
-};
+    /// All folders of containers, whatever ENROOT_DATA_PATH is.
+    std::vector<ContainerFolder> folders() const;
 
-/// The scope of ContainerFolder that a place is in.
-std::string scope_of(const enroot::Place& place);
+  private:
+    std::string scope_of(const enroot::Place& place) const;
+    /// The folder of an earlier release in ENROOT_DATA_PATH; empty for none.
+    std::string earlier_folder() const;
+};
 
 /// Reads the settings; what of the environment has no effect is named on standard error.
 FrontEnd front_end();

@@ -1,5 +1,6 @@
 #include "runtime/cli/enroot/create.hh"
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/enroot/commands.hh"
@@ -23,13 +24,17 @@ void create_container(const FrontEnd& front, const std::string& name, bool force
     if (before) remove_container(front.folder_of(*before), before->name, true, front.site, front.caller);
     enroot::Place place = front.place_for_new(name);
     ContainerFolder folder = front.folder_of(place);
-    make_container(folder, place.name, options.request, opened, front.caller, front.site);
+    make_container(
+        folder, place.name, options.request, opened, front.caller, front.site,
+        data_path_to_note(front.settings.data_path, folder, front.caller, environment_of_this_process(), false));
     if (place.kind != enroot::Place::Kind::own) try {
             note_created(front.caller, folder, place.name);
         } catch (const Error& error) {
             say("WARN", cat("other nodes do not know of it: ", error.what()));
         }
     if (place.kind == enroot::Place::Kind::job) mark_job(front.caller, place.job, folder.path());
+    // Scripts that use this program alone have no step that does so at its end.
+    sweep_jobs(front.site, front.caller);
 }
 
 int enroot_create(int argc, char** argv) {

@@ -93,17 +93,17 @@ StartedContainer container_of(const std::string& process, const plan::Site& site
 std::optional<Entered> by_helper(const FrontEnd& front, const std::string& process,
                                  const std::vector<std::string>& environment) {
     ino_t wanted = inode_of_namespace(process, "user");
-    for (const enroot::Place& place : front.all()) try {
-            ContainerFolder folder = front.folder_of(place);
-            Fd connection = folder.connect(place.name);
-            auto info = connection ? ask_for_status(connection.get()) : std::nullopt;
-            if (!info || info->user_namespace != wanted) continue;
-            connection = folder.connect(place.name);
-            auto joined = connection ? ask_to_join(connection.get(), environment) : std::nullopt;
-            if (joined) return Entered{std::move(joined->container), std::move(connection)};
-        } catch (const Error&) {
-            // Another one's trouble is no concern of this one.
-        }
+    for (const ContainerFolder& folder : front.folders())
+        for (const std::string& name : folder.names()) try {
+                Fd connection = folder.connect(name);
+                auto info = connection ? ask_for_status(connection.get()) : std::nullopt;
+                if (!info || info->user_namespace != wanted) continue;
+                connection = folder.connect(name);
+                auto joined = connection ? ask_to_join(connection.get(), environment) : std::nullopt;
+                if (joined) return Entered{std::move(joined->container), std::move(connection)};
+            } catch (const Error&) {
+                // Another one's trouble is no concern of this one.
+            }
     return std::nullopt;
 }
 

@@ -35,6 +35,8 @@ std::vector<enroot::ListedContainer> containers(const FrontEnd& front) {
     }
     for (ContainerProcess& process : container_processes()) {
         auto known = by_source.find(process.source);
+        // A step without a name was made with no such path.
+        if (known == by_source.end() && !process.step.empty() && !front.settings.data_path.empty()) continue;
         std::string unnamed = process.step.empty() ? "<unknown>" : "pyxis_" + process.step;
         std::string name = known == by_source.end() ? unnamed : known->second;
         out[name].name = name;

@@ -101,8 +101,9 @@ int start_it(StartLine& start) {
     }
     if (name.find('/') != name.npos) throw Error(cat("No such file or directory: ", printable(name, 4096)), 1);
     enroot::Place place = front.get(name);
-    options.folder = front.own_folder_of(place);
-    options.scope = scope_of(place);
+    ContainerFolder folder = front.folder_of(place);
+    options.folder = folder.path();
+    options.scope = folder.scope();
     // Each start has mounts and processes of its own, over the same files.
     options.request.name = {place.name, plan::NameMode::no_exec};
     return run_named(options);

@@ -109,6 +109,17 @@ std::vector<uint32_t> ContainerFolder::jobs() const {
     return out;
 }
 
+std::vector<std::string> ContainerFolder::scopes() const {
+    std::vector<std::string> out;
+    for (const std::string& name : sys::list_directory(root_.get(), shown(path_)))
+        if (size_t line = name.find('_');
+            line != name.npos && ::faccessat(root_.get(), (name + "/state").c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            out.push_back(name.substr(0, line));
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+}
+
 Fd ContainerFolder::directory(const std::string& name) const {
     plan::check_container_name(name);
     return sys::open_beneath(root_.get(), cat(prefix_, name), O_RDONLY | O_DIRECTORY);

@@ -15,10 +15,14 @@
 
 namespace berth {
 
-/// Layout: SCOPE_NAME/{state,upper,work,socket,running} and locks/SCOPE_NAME. The scope is `global` (the only one
-/// outside Slurm) or `jobN` of a job whose steps alone share its names. A container is there when its state is; a
-/// folder without one is what a kill left, and is swept away before the name is used again. Locks are flocks, which end
-/// with their holders. Everything belongs to the caller and is closed to others.
+/// The scope of containers that all commands and steps of a user share.
+inline constexpr const char* global_scope = "global";
+
+/// Layout: SCOPE_NAME/{state,upper,work,socket,running} and locks/SCOPE_NAME. The scope is `global` (that of `berth
+/// run`), `jobN` of a job whose steps alone share its names, `enroot` of what the program enroot makes, or that of an
+/// ENROOT_DATA_PATH (runtime/enroot/data_path). A container is there when its state is; a folder without one is what a
+/// kill left, and is swept away before the name is used again. Locks are flocks, which end with their holders.
+/// Everything belongs to the caller and is closed to others.
 class ContainerFolder {
   public:
     /// Opens the folder, making it (mode 0700) when it is missing. Throws Error with the remedy when it is a symlink,
@@ -26,6 +30,7 @@ class ContainerFolder {
     static ContainerFolder open(const std::string& path, const std::string& scope = "global");
 
     const std::string& path() const { return path_; }
+    std::string scope() const { return prefix_.substr(0, prefix_.size() - 1); }
     /// The folder of a container, as a path.
     std::string path_of(const std::string& name) const;
     /// What that folder is called among the others: SCOPE_NAME.
@@ -33,6 +38,8 @@ class ContainerFolder {
     std::vector<std::string> names() const;
     /// The jobs that have containers of their own here.
     std::vector<uint32_t> jobs() const;
+    /// All scopes that have containers here, sorted.
+    std::vector<std::string> scopes() const;
 
     /// One at a time may create, start or remove a container. Waits for its turn; `waiting` is called once when that
     /// takes long, and `turn` again and again meanwhile: an exception from it ends the wait. Throws Error.

@@ -12,6 +12,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/named/data_path.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/open.hh"
 #include "runtime/plan/policy.hh"
@@ -65,7 +66,8 @@ plan::ContainerRecord record_of(const plan::Request& request, const OpenedImage&
 }
 
 void make_container(const ContainerFolder& folder, const std::string& name, const plan::Request& request,
-                    const OpenedImage& opened, const plan::Caller& caller, const plan::Site& site) {
+                    const OpenedImage& opened, const plan::Caller& caller, const plan::Site& site,
+                    const enroot::DataPath& data_path) {
     Lock lock = folder.lock(name);
     if (folder.find(name))
         throw Error(cat("making container ", printable(name),
@@ -73,6 +75,7 @@ void make_container(const ContainerFolder& folder, const std::string& name, cons
     plan::ContainerRecord record = record_of(request, opened, caller, site);
     bool copied = plan::allows_all_files(site) && is_file(record.image_file);
     folder.create(name, record, [&](int directory) {
+        note_data_path(directory, data_path);
         if (!copied) return;
         copy_image(record.image_file, directory);
         record.image_file = cat(folder.path_of(name), "/", copy_name);

@@ -11,6 +11,7 @@
 #include "runtime/base/old_mounts.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/named/created.hh"
+#include "runtime/container/named/data_path.hh"
 #include "runtime/container/named/make.hh"
 #include "runtime/container/named/pull_keeper.hh"
 #include "runtime/container/plan_report.hh"
@@ -289,7 +290,7 @@ class Use {
         OpenedImage opened = open_image(request_.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
         out.record = record_of(request_, opened, start_.caller, start_.site);
-        folder_.create(name_, out.record);
+        folder_.create(name_, out.record, [&](int directory) { note_data_path(directory, start_.data_path); });
         launch(out, std::move(opened), lock);
     }
 

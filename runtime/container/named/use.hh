@@ -8,6 +8,7 @@
 
 #include "runtime/container/named/folder.hh"
 #include "runtime/container/named/helper.hh"
+#include "runtime/enroot/data_path.hh"
 #include "runtime/images/open.hh"
 #include "runtime/plan/plan.hh"
 
@@ -28,6 +29,7 @@ struct ContainerStart {
     /// whoever joins has been granted devices of his own: see join_running()
     bool compares_devices = false;
     JobTag tag = {};                          ///< see open_image()
+    enroot::DataPath data_path = {};          ///< is noted of a container that is made
     std::function<void()> forked = {};        ///< see start_helper()
     /// called with its name at the end of each part of a start (image, plan); the helper tells the others
     std::function<void(const char*)> lap = {};
