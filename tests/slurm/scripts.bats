@@ -99,6 +99,55 @@ END
   run -0 here 'enroot remove -f pyxis_far'
 }
 
+@test "what enroot create makes anew elsewhere is made anew on a node, when no step uses it" {
+  here 'cp x.sqsh both.sqsh'
+  made() { here "enroot create -n pyxis_again $1"; }
+  again() { alice srun -w n1 --container-name=again "$@"; }
+  made both.sqsh
+  run -0 again sh -c 'touch /srv/kept'
+  expect_output_like 'container again: making it here of '
+  # The same record: what it has written stays.
+  run -0 again ls /srv/kept
+  expect_equal "$output" /srv/kept
+  in_home 'rm -f scripts/used'
+  again --container-mounts=/home:/h sh -c 'touch /h/alice/scripts/used; sleep 600' > /dev/null 2>&1 3>&- &
+  wait_until 30 alice test -e scripts/used
+  here 'cp x.sqsh other.sqsh'
+  made '--force other.sqsh'
+  # While somebody is in it, it stays as it is.
+  run -0 again --overlap ls /srv/kept
+  expect_equal "$output" /srv/kept
+  cancel_everything
+  run -0 again ls /srv
+  expect_output_like 'container again: making it here again of .*, as enroot create did elsewhere'
+  expect_equal "${lines[-1]}" hello
+  run -0 again sh -c 'touch /srv/kept'
+  expect_equal "$output" ""
+  # One that names an image has what is there as well.
+  made '--force other.sqsh'
+  run -0 again --container-image="$registry/debian:zstd" ls /srv
+  expect_output_like 'container again: making it here again of '
+  expect_equal "${lines[-1]}" hello
+  # A file that cannot be read is an error, until it can be.
+  made '--force other.sqsh'
+  here 'rm other.sqsh ../.local/share/berth/containers/global_again/image'
+  run again true
+  expect_failure
+  expect_one_error_line
+  expect_output_like 'other.sqsh, of which enroot create has made it elsewhere, cannot be read: No such file'
+  here 'cp x.sqsh other.sqsh'
+  run -0 again only-in-image
+  expect_output_like $'making it here again of .*\nonly in the image'
+}
+
+@test "what enroot create has made on a node is the node's own, whatever is made elsewhere" {
+  run -0 alice srun -w n1 bash -c 'cd scripts; enroot create -n pyxis_own x.sqsh'
+  run -0 alice srun -w n1 --container-name=own touch /srv/kept
+  run -0 here 'enroot create -n pyxis_own x.sqsh'
+  run -0 alice srun -w n1 --container-name=own ls /srv/kept
+  expect_equal "$output" /srv/kept
+}
+
 @test "enroot create needs its file no more where the copy lies in the home; without either one line says so" {
   # Where people log in the containers may lie on that machine's own disk as well.
   local data='export BERTH_DATA_PATH=~/.local/share/berth/containers;'

@@ -12,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/container/named/created.hh"
 #include "runtime/container/named/data_path.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -94,6 +95,43 @@ TEST_CASE("a path's job is over when none of its signs is there, and never witho
     // Only what is not there is no more.
     std::filesystem::create_symlink("loop", temp / "loop");
     CHECK(!is_over({"/x", 7, {temp / "loop"}}));
+}
+
+TEST_CASE("a container is made anew elsewhere when the home has another record than it is of", "[container]") {
+    fixtures::TempFolder temp;
+    plan::Caller caller;
+    caller.home = temp / "home";
+    ContainerFolder login = ContainerFolder::open(temp / "login"), node = ContainerFolder::open(temp / "node");
+    login.create("a", sample());
+    CHECK(created_record(caller, login, "a").empty());
+    note_created(caller, login, "a");
+    std::string first = created_record(caller, node, "a");
+    REQUIRE(!first.empty());
+    // Its own, or of an earlier release.
+    node.create("a", sample());
+    CHECK(!is_made_anew(node, "a", first));
+    node.create("a", sample(), [&](int folder) { note_made_of(folder, first); });
+    CHECK(!is_made_anew(node, "a", first));
+    CHECK(!is_made_anew(node, "a", ""));
+    plan::ContainerRecord later = sample();
+    later.created = 8;
+    login.create("a", later);
+    note_created(caller, login, "a");
+    CHECK(is_made_anew(node, "a", created_record(caller, node, "a")));
+}
+
+TEST_CASE("a container is discarded without its lock", "[container]") {
+    fixtures::TempFolder temp;
+    ContainerFolder folder = ContainerFolder::open(temp / "data");
+    Lock lock = folder.lock("a");
+    folder.create("a", sample());
+    folder.discard("a");
+    CHECK(folder.names().empty());
+    CHECK(std::filesystem::exists(temp / "data/locks/global_a"));
+    folder.create("a", sample());
+    Lock hold = folder.hold("a");
+    CHECK_THROWS_WITH(folder.discard("a"), Catch::Contains("it is being saved"));
+    CHECK(folder.find("a") == sample());
 }
 
 TEST_CASE("what a kill left of a container is none, and gives way to the next of its name", "[container]") {

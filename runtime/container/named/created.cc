@@ -20,6 +20,7 @@ namespace berth {
 namespace {
 
 constexpr size_t created_limit = 64 << 10;
+constexpr const char* note_name = "made-of";
 
 std::string folder_in(const std::string& home) { return home + "/.local/share/berth/created"; }
 
@@ -56,27 +57,45 @@ void note_created(const plan::Caller& caller, const ContainerFolder& folder, con
     }
 }
 
-std::optional<std::string> created_image(const plan::Caller& caller, const ContainerFolder& folder,
-                                         const std::string& name) {
+std::string created_record(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name) {
     std::string path = path_for(caller, folder, name), what = about(name);
     // A home that cannot be read has none.
     Fd file = path.empty() ? Fd() : sys::try_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
-    if (!file) return std::nullopt;
+    if (!file) return {};
     struct stat info = sys::stat_of(file.get(), what);
     if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
         throw Error(cat("reading ", what, " (", printable(path, 4096), "): it is no file of your own; remove it"));
-    plan::ContainerRecord record = plan::parse_record(sys::read_all(file.get(), created_limit, what), what);
+    return sys::read_all(file.get(), created_limit, what);
+}
+
+std::string image_of_created(const std::string& text, const std::string& name) {
+    plan::ContainerRecord record = plan::parse_record(text, about(name));
     if (!record.image_file.empty() && is_unchanged(record)) return record.image_file;
     plan::Reference image = plan::parse_reference(record.image);
     if (image.has_path() && !sys::may_access(image.path, R_OK)) {
         int number = errno;
-        throw Error(cat("container ", name, ": there is none of that name on this node, and ",
-                        printable(image.path, 4096), ", of which enroot create has made it elsewhere, cannot be read: ",
-                        reason(number)));
+        throw Error(cat("container ", name, ": it is not on this node, and ", printable(image.path, 4096),
+                        ", of which enroot create has made it elsewhere, cannot be read: ", reason(number),
+                        "; make it readable here, or run enroot create on the node"));
     }
     if (!record.digest.empty() && image.kind == plan::Reference::Kind::registry)
         image.digest = Digest::parse(record.digest);
     return image.text();
+}
+
+void note_made_of(int folder, const std::string& record) {
+    if (record.empty()) return;
+    Fd file = sys::open_at(folder, note_name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    sys::write_all(file.get(), record, "what a container is made of");
+}
+
+bool is_made_anew(const ContainerFolder& folder, const std::string& name, const std::string& record) try {
+    Fd file = record.empty() ? Fd()
+                             : sys::open_if_exists(AT_FDCWD, cat(folder.path_of(name), "/", note_name),
+                                                   O_RDONLY | O_NOFOLLOW);
+    return file && sys::read_all(file.get(), created_limit, "what a container is made of") != record;
+} catch (const Error&) {
+    return false;
 }
 
 bool forget_created(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name) {

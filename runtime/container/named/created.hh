@@ -1,7 +1,6 @@
 // What `enroot create -n pyxis_NAME` leaves in the user's home for other nodes, each of which has its own folder of
 // containers: the record of the container, and nothing that locks or listens. Root never looks there.
 #pragma once
-#include <optional>
 #include <string>
 
 #include "runtime/config/site.hh"
@@ -13,10 +12,21 @@ namespace berth {
 /// Leaves the record of the container `name` of `folder`. Throws Error.
 void note_created(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name);
 
-/// The image that a container of that name is made of, as an option has it: the file's copy where the home has one, or
-/// the file. Nothing when there is no record, or no home. Throws Error for a record that cannot be used.
-std::optional<std::string> created_image(const plan::Caller& caller, const ContainerFolder& folder,
-                                         const std::string& name);
+/// What the home has recorded of a container of that name, as text; empty for nothing, and without a home. Throws Error
+/// for what is no file of the user's own.
+std::string created_record(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name);
+
+/// The image that a container is made of by that record, as an option has it: the file's copy where the home has one,
+/// or the file. Throws Error for a record that cannot be used, and where the file cannot be read.
+std::string image_of_created(const std::string& record, const std::string& name);
+
+/// Notes that the container in this folder, a descriptor, is made of that record; nothing for an empty one. Throws
+/// Error.
+void note_made_of(int folder, const std::string& record);
+
+/// Whether the container was made of a record, in place of which the home has this one now. What `enroot create` has
+/// made on this node is its own: several nodes may each have made one, and the home has the last one's record.
+bool is_made_anew(const ContainerFolder& folder, const std::string& name, const std::string& record);
 
 /// True when there was a record, which is gone now.
 bool forget_created(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name);

@@ -175,7 +175,7 @@ void ContainerFolder::create(const std::string& name, const plan::ContainerRecor
         throw SysError(cat("creating ", what, " in ", shown(path_)));
 }
 
-void ContainerFolder::remove(const std::string& name) const {
+void ContainerFolder::discard(const std::string& name) const {
     plan::check_container_name(name);
     std::string folder = cat(prefix_, name), what = cat("container ", name);
     Fd held;
@@ -191,8 +191,12 @@ void ContainerFolder::remove(const std::string& name) const {
     if (::unlinkat(root_.get(), (folder + "/state").c_str(), 0) != 0 && errno != ENOENT && errno != ENOTDIR)
         throw SysError(cat("removing ", what));
     sys::remove_tree(root_.get(), folder, what);
-    if (::unlinkat(root_.get(), cat("locks/", folder).c_str(), 0) != 0 && errno != ENOENT)
-        throw SysError(cat("removing ", what));
+}
+
+void ContainerFolder::remove(const std::string& name) const {
+    discard(name);
+    if (::unlinkat(root_.get(), cat("locks/", prefix_, name).c_str(), 0) != 0 && errno != ENOENT)
+        throw SysError(cat("removing container ", name));
 }
 
 Lock ContainerFolder::hold(const std::string& name) const {

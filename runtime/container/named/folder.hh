@@ -57,6 +57,8 @@ class ContainerFolder {
     /// Removes everything of the container and its lock file; nothing must run in it. Call with the lock. Throws Error,
     /// also while somebody has a hold().
     void remove(const std::string& name) const;
+    /// The same but for its lock file, for one that is made anew under the lock.
+    void discard(const std::string& name) const;
 
     /// Keeps the container from being removed, for those who read its files.
     Lock hold(const std::string& name) const;

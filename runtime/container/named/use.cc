@@ -155,6 +155,7 @@ class Use {
             plan::NameAction action = plan::action_for(start_.wanted, exists, runs);
             // Without the newer calls for mounts, a mount of one namespace cannot be used in another.
             if (action == plan::NameAction::beside && sys::old::needed()) action = plan::NameAction::join;
+            if (action == plan::NameAction::start && is_made_anew_elsewhere()) action = plan::NameAction::create;
             if (action == plan::NameAction::create) choose_image();
             return action;
         } catch (const Error&) {
@@ -163,21 +164,33 @@ class Use {
         }
     }
 
+    /// With Enroot, whose containers lie in the home, the one that is here would have been replaced, and would be used
+    /// whatever image is given. The copy of the file that it is made of may be another one by now.
+    bool is_made_anew_elsewhere() {
+        if (!start_.of_srun) return false;
+        std::string record = created_record(start_.caller, folder_, name_);
+        renewed_ = is_made_anew(folder_, name_, record);
+        return renewed_;
+    }
+
     /// Of a container that is to be made.
     void choose_image() {
         request_ = start_.request;
         std::string other = name_of_enroot();
-        if (!request_.image.empty()) {
+        if (!request_.image.empty() && !renewed_) {
             if (!other.empty())
                 note(start_, cat("making one of that name; the container that enroot calls so is ", other));
             return;
         }
-        if (start_.of_srun && other.empty())
-            if (auto image = created_image(start_.caller, folder_, name_)) {
-                note(start_, cat("making it here of ", printable(*image, 1024), ", as enroot create did elsewhere"));
-                request_.image = *image;
+        if (start_.of_srun && (other.empty() || renewed_)) {
+            made_of_ = created_record(start_.caller, folder_, name_);
+            if (!made_of_.empty()) {
+                request_.image = image_of_created(made_of_, name_);
+                note(start_, cat(renewed_ ? "making it here again of " : "making it here of ",
+                                 printable(request_.image, 1024), ", as enroot create did elsewhere"));
                 return;
             }
+        }
         throw Error(cat("container ", name_, ": there is none of that name",
                         !other.empty()     ? cat("; the container that enroot calls so is ", other, ": write that")
                         : !start_.of_srun ? cat("; berth run --name ", name_,
@@ -255,6 +268,15 @@ class Use {
             open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
     }
 
+    /// What is here, in place of which another one comes.
+    void discard(const UsedContainer& out) {
+        if (!lock_after_last_run(folder_, name_))
+            throw Error(cat("making container ", name_, " again: its last run has not ended yet; try again"));
+        folder_.discard(name_);
+        if (!out.record.digest.empty())
+            open_store(start_.site, start_.caller).unpin(Digest(out.record.digest), state_path());
+    }
+
     void lap(const char* phase) const {
         if (start_.lap) start_.lap(phase);
     }
@@ -289,8 +311,12 @@ class Use {
     void create(UsedContainer& out, Lock& lock) {
         OpenedImage opened = open_image(request_.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
+        if (renewed_) discard(out);
         out.record = record_of(request_, opened, start_.caller, start_.site);
-        folder_.create(name_, out.record, [&](int directory) { note_data_path(directory, start_.data_path); });
+        folder_.create(name_, out.record, [&](int directory) {
+            note_data_path(directory, start_.data_path);
+            note_made_of(directory, made_of_);
+        });
         launch(out, std::move(opened), lock);
     }
 
@@ -334,6 +360,8 @@ class Use {
     const ContainerFolder& folder_;
     const ContainerStart& start_;
     plan::Request request_ = {};  ///< of the creation
+    bool renewed_ = false;        ///< the creation replaces one that is here
+    std::string made_of_;         ///< the record in the home that it is of; else empty
     const std::string& name_;
     const std::vector<std::string>* environment_ = nullptr;  ///< of the task to be
 };
