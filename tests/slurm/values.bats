@@ -134,6 +134,26 @@ END
   expect_output_like 'take the blank out'
 }
 
+@test "--container-mount in the parts of a heterogeneous step: one value for all, and two are an error" {
+  part="-n1 --container-image=$image"
+  run -0 --separate-stderr in_home "srun -Q $part --container-mount=~/values/d:/a cat /a/x : $part cat /a/x"
+  expect_equal "$output" $'of-d\nof-d'
+  run -0 --separate-stderr in_home "srun -Q $part cat /a/x : $part --container-mount=~/values/d:/a cat /a/x"
+  expect_equal "$output" $'of-d\nof-d'
+  mount=--container-mount=~/values/d:/a
+  run -0 --separate-stderr in_home "srun -Q $part $mount cat /a/x : $part $mount cat /a/x"
+  expect_equal "$output" $'of-d\nof-d'
+  # SPANK has one value for all parts. Each would else get the mounts of the other one, too.
+  run in_home "srun -Q $part --container-mount=~/values/d:/a true : $part --container-mount=/home:/b true"
+  expect_failure
+  expect_output_like '--container-mount is given twice, as ~/values/d:/a and as /home:/b; Slurm has one value of it'
+  # Of an allocation, too.
+  run in_home "salloc -Q -n1 : -n1 srun -Q --het-group=0 $part --container-mount=~/values/d:/a true \
+    : --het-group=1 $part --container-mount=/home:/b true"
+  expect_failure
+  expect_output_like '--container-mount is given twice'
+}
+
 @test "--container-mount may be given many times, and adds to --container-mounts" {
   look='--container-mount=/home/alice/values:/a --container-mount=~/values/d:/b --container-mounts=/home:/c'
   look+=' --container-mount=/home/alice/values/d:/d:ro,/home:/e'
