@@ -5,6 +5,7 @@ load helper
 load sharing
 
 events=$state/events
+words=/etc/slurm/plugstack.conf.d/berth.conf
 
 setup_file() { start_faulty; }
 teardown_file() { stop_faulty; }
@@ -15,6 +16,7 @@ setup() {
 }
 
 teardown() {
+  root bash -c "[[ ! -e $words.kept ]] || mv $words.kept $words; rm -f /usr/local/bin/few-files"
   cancel_after_failure
   restore_site
 }
@@ -82,4 +84,30 @@ teardown() {
   mark_log
   run -0 alice env BERTH_SHARE_ENABLED=false srun -N2 --container-image="$image" true
   expect_equal "$(most_requests)" 2
+}
+
+# Those who share, srun's tracker and the nodes' pulls, may open no more files than that: few_files N.
+few_files() {
+  root bash -c "cp $words $words.kept; echo 'required spank_berth.so helper=/usr/local/bin/few-files' > $words
+    install -m 755 /dev/stdin /usr/local/bin/few-files" << END
+#!/bin/sh
+ulimit -n $1
+exec /usr/bin/berth "\$@"
+END
+}
+
+@test "256 open files and strangers at every port: two nodes share the image all the same" {
+  local name pid
+  few_files 256
+  for name in silent dripping lines tls; do
+    forget_images
+    mark_log
+    python3 -B "$repo/tests/cluster/strangers_srun.py" --only "$name" 3>&- &
+    pid=$!
+    run -0 --separate-stderr together 2
+    kill "$pid"
+    wait "$pid" || true
+    expect_equal "$name $output" "$name hello from the image"$'\n'"hello from the image"
+    expect_equal "$name $(most_requests)" "$name 1"
+  done
 }
