@@ -17,8 +17,11 @@ struct Descriptor {
     std::optional<std::string> data = {};  ///< the content itself, decoded but not verified
 };
 
-/// Throws Error naming `what` for what is none.
-Descriptor parse_descriptor(const nlohmann::json& value, const std::string& what);
+/// Throws Error naming `what` for what is none. With `may_lack_type` the media type may be empty or absent.
+Descriptor parse_descriptor(const nlohmann::json& value, const std::string& what, bool may_lack_type = false);
+/// Throws Error for a `digest` that is neither sha256's nor of the form that the specification has for other
+/// algorithms. `value` is an object.
+void check_digest_form(const nlohmann::json& value, const std::string& what);
 /// Type, digest and size.
 nlohmann::json descriptor_json(const Descriptor& descriptor);
 

@@ -15,11 +15,18 @@ using nlohmann::json;
 
 namespace {
 
-Manifest parse_image(const json& document, const std::string& what) {
+/// Registries of 2016 changed the type of a config, so that docker reads these in manifests of its own form
+/// (github.com/docker/distribution/issues/1621). Artifacts never had that form.
+bool is_docker_config(const std::string& type) {
+    constexpr std::string_view made_of_it[] = {"", "application/octet-stream", "application/json", "text/html"};
+    return std::ranges::find(made_of_it, type) != std::end(made_of_it);
+}
+
+Manifest parse_image(const json& document, bool is_docker, const std::string& what) {
     const json* config = object_member(document, "config", what);
     if (config == nullptr) throw Error(cat(what, ": the manifest has no config"));
-    Manifest out{parse_descriptor(*config, what), {}};
-    if (kind_of(out.config.media_type) != MediaKind::config)
+    Manifest out{parse_descriptor(*config, what, is_docker), {}};
+    if (kind_of(out.config.media_type) != MediaKind::config && !(is_docker && is_docker_config(out.config.media_type)))
         throw Error(cat(what, ": an artifact of type ", printable(out.config.media_type), ", not a container image"));
     if (out.config.size > document_limit)
         throw Error(cat(what, ": its config is larger than ", human_bytes(document_limit)));
@@ -34,22 +41,41 @@ Manifest parse_image(const json& document, const std::string& what) {
     return out;
 }
 
+/// Nothing too where both names are empty, as in images that name no platform in their config either.
 std::optional<Platform> parse_platform(const json& entry, const std::string& what) {
     const json* platform = object_member(entry, "platform", what);
     if (platform == nullptr) return std::nullopt;
-    return Platform{string_member(*platform, "os", what).value_or(""),
-                    string_member(*platform, "architecture", what).value_or(""),
-                    string_member(*platform, "variant", what).value_or("")};
+    Platform out{string_member(*platform, "os", what).value_or(""),
+                 string_member(*platform, "architecture", what).value_or(""),
+                 string_member(*platform, "variant", what).value_or("")};
+    return out.os.empty() && out.architecture.empty() ? std::nullopt : std::optional(std::move(out));
+}
+
+/// What is there for other readers than this one: it may use what came after this release, as long as nobody chooses
+/// it. A sha256 digest that is none is refused in any case: it is no newer form, but an attack or damage.
+void add_entry(ImageIndex& index, const json& entry, const std::string& what) {
+    if (!entry.is_object()) throw Error(cat(what, ": a descriptor is not an object"));
+    check_digest_form(entry, what);
+    auto type = entry.find("mediaType");
+    bool is_told = type != entry.end() && type->is_string() && *type != "";
+    MediaKind kind = is_told ? kind_of(type->get<std::string>()) : MediaKind::manifest;
+    if (kind != MediaKind::manifest && kind != MediaKind::index) return;
+    std::optional<Platform> platform;
+    try {
+        platform = parse_platform(entry, what);
+    } catch (const Error&) {
+        return;  // of a machine that cannot be told, so nobody chooses it
+    }
+    try {
+        index.entries.push_back({parse_descriptor(entry, what), platform});
+    } catch (const Error& problem) {
+        index.unreadable.push_back({std::move(platform), problem.what()});
+    }
 }
 
 ImageIndex parse_index(const json& document, const std::string& what) {
     ImageIndex out;
-    for (const json& entry : *array_member(document, "manifests", what)) {
-        Descriptor descriptor = parse_descriptor(entry, what);
-        MediaKind kind = kind_of(descriptor.media_type);
-        if (kind == MediaKind::manifest || kind == MediaKind::index)
-            out.entries.push_back({std::move(descriptor), parse_platform(entry, what)});
-    }
+    for (const json& entry : *array_member(document, "manifests", what)) add_entry(out, entry, what);
     return out;
 }
 
@@ -82,16 +108,21 @@ std::variant<Manifest, ImageIndex> parse_manifest(std::string_view text, std::st
     if (is_first)
         throw Error(cat(
             what, ": an image of Docker's manifest schema 1, which is obsolete; push it again with a current tool"));
-    if (schema == document.end() || !schema->is_number_integer() || *schema != 2)
+    std::string type = string_member(document, "mediaType", what).value_or("");
+    bool has_type = !type.empty() || kind_of(content_type) != MediaKind::generic;
+    if (schema == document.end() ? !has_type : !schema->is_number_integer() || *schema != 2)
         throw Error(cat(what, ": its schemaVersion is not 2"));
     bool has_layers = array_member(document, "layers", what) != nullptr;
     bool has_manifests = array_member(document, "manifests", what) != nullptr;
     if (has_layers && has_manifests)
         throw Error(cat(what, ": has both layers and manifests, so that it could be read in two ways"));
     if (!has_layers && !has_manifests) throw Error(cat(what, ": neither an image manifest nor an image index"));
-    check_types(string_member(document, "mediaType", what).value_or(""), content_type,
-                has_layers ? MediaKind::manifest : MediaKind::index, what);
-    if (has_layers) return parse_image(document, what);
+    check_types(type, content_type, has_layers ? MediaKind::manifest : MediaKind::index, what);
+    if (has_layers) {
+        constexpr std::string_view docker = "application/vnd.docker.distribution.manifest.v2+json";
+        bool is_docker = content_type == docker || type == docker;
+        return parse_image(document, is_docker, what);
+    }
     return parse_index(document, what);
 }
 
@@ -99,7 +130,7 @@ namespace {
 
 std::vector<Digest> parse_rootfs(const json& document, size_t layer_count, const std::string& what) {
     const json* rootfs = object_member(document, "rootfs", what);
-    if (rootfs == nullptr || string_member(*rootfs, "type", what).value_or("") != "layers")
+    if (rootfs == nullptr || string_member(*rootfs, "type", what).value_or("layers") != "layers")
         throw Error(cat(what, ": rootfs.type of its config is not \"layers\""));
     std::vector<std::string> texts = strings_member(*rootfs, "diff_ids", what);
     if (texts.size() != layer_count)
@@ -134,8 +165,10 @@ ImageDescription parse_config(std::string_view text, size_t layer_count, const s
         throw Error(cat(what, ": its config is larger than ", human_bytes(document_limit)));
     json document = parse_json(text, what);
     if (!document.is_object()) throw Error(cat(what, ": its config is not a JSON object"));
-    std::string os = string_member(document, "os", what).value_or("linux");
-    if (os != "linux") throw Error(cat(what, ": made for ", printable(os), ", not for linux"));
+    // An image that is made of nothing names no system (go-containerregistry's, with which `crane append` begins).
+    std::string os = string_member(document, "os", what).value_or("");
+    if (!os.empty() && lower(os) != "linux")
+        throw Error(cat(what, ": made for ", printable(os), ", not for linux"));
     ImageDescription out;
     out.diff_ids = parse_rootfs(document, layer_count, what);
     if (const json* config = object_member(document, "config", what)) out.config = parse_process(*config, what);

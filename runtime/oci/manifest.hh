@@ -37,7 +37,13 @@ struct ImageIndex {
         Descriptor descriptor;
         std::optional<Platform> platform = {};
     };
+    /// An entry that this release cannot read, such as one with a digest of another algorithm.
+    struct Unreadable {
+        std::optional<Platform> platform;
+        std::string problem;  ///< the line for who chooses it
+    };
     std::vector<Entry> entries;  ///< those of a type that can lead to an image
+    std::vector<Unreadable> unreadable = {};
 };
 
 /// `content_type` is the Content-Type or descriptor type it came with; "" or a generic type says nothing. Throws Error
@@ -59,8 +65,9 @@ Machine this_machine();
 /// "aarch64", "armhf"), and "/VARIANT" where another than the usual one is meant ("arm/v6"). Pure.
 Machine machine_named(std::string_view name);
 
-/// The first entry for linux on `machine`, else the first that names no platform. Throws Error that lists what there
-/// is.
+/// Of the entries for linux on `machine` the first that asks for the least variant, else the first that names no
+/// platform. Throws the problem of an unreadable one when only that fits, else Error that lists what there is. Names
+/// count as containerd reads them: in any case of their letters, and "x86_64" for "amd64".
 const Descriptor& choose_platform(const ImageIndex& index, const Machine& machine, const std::string& what);
 
 struct ImageDescription {

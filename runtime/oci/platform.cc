@@ -9,19 +9,41 @@ namespace berth::oci {
 
 namespace {
 
-bool fits(const Platform& platform, const Machine& machine) {
-    bool variant = platform.variant.empty() || std::find(machine.variants.begin(), machine.variants.end(),
-                                                         platform.variant) != machine.variants.end();
-    return platform.os == "linux" && platform.architecture == machine.architecture && variant;
+/// How little a platform asks of the machine, the least first; nothing when it does not fit. No variant stands behind
+/// the machine's first, so that all nodes of a cluster choose the same, whatever more their CPUs can do.
+std::optional<size_t> rank_of(const Platform& platform, const Machine& machine) {
+    if (lower(platform.os) != "linux" ||
+        machine_named(lower(platform.architecture)).architecture != machine.architecture)
+        return std::nullopt;
+    if (platform.variant.empty()) return 1;
+    auto found = std::ranges::find(machine.variants, lower(platform.variant));
+    if (found == machine.variants.end()) return std::nullopt;
+    return 2 * static_cast<size_t>(found - machine.variants.begin());
+}
+
+/// The first of those that ask for the least; null where none fits.
+template <typename Entry>
+const Entry* fitting(const std::vector<Entry>& entries, const Machine& machine) {
+    const Entry* best = nullptr;
+    std::optional<size_t> least;
+    for (const Entry& entry : entries) {
+        auto rank = entry.platform ? rank_of(*entry.platform, machine) : std::nullopt;
+        if (!rank || (least && *least <= *rank)) continue;
+        best = &entry;
+        least = rank;
+    }
+    return best;
 }
 
 /// Those a person could choose from: attestations and the like say "unknown".
 std::string choices(const ImageIndex& index) {
     std::string out;
-    for (const ImageIndex::Entry& entry : index.entries) {
-        if (!entry.platform || entry.platform->os == "unknown" || out.size() > 400) continue;
-        out += cat(out.empty() ? "" : ", ", printable(entry.platform->text(), 64));
-    }
+    auto add = [&](const std::optional<Platform>& platform) {
+        if (!platform || platform->os == "unknown" || out.size() > 400) return;
+        out += cat(out.empty() ? "" : ", ", printable(platform->text(), 64));
+    };
+    for (const ImageIndex::Entry& entry : index.entries) add(entry.platform);
+    for (const ImageIndex::Unreadable& entry : index.unreadable) add(entry.platform);
     return out.empty() ? "none" : out;
 }
 
@@ -63,10 +85,12 @@ Machine machine_named(std::string_view name) {
 }
 
 const Descriptor& choose_platform(const ImageIndex& index, const Machine& machine, const std::string& what) {
-    for (const ImageIndex::Entry& entry : index.entries)
-        if (entry.platform && fits(*entry.platform, machine)) return entry.descriptor;
+    if (const auto* entry = fitting(index.entries, machine)) return entry->descriptor;
+    if (const auto* entry = fitting(index.unreadable, machine)) throw Error(entry->problem);
     for (const ImageIndex::Entry& entry : index.entries)
         if (!entry.platform) return entry.descriptor;
+    for (const ImageIndex::Unreadable& entry : index.unreadable)
+        if (!entry.platform) throw Error(entry.problem);
     throw Error(cat(what, ": no image for linux/", machine.architecture, " in it; there are: ", choices(index)));
 }
 

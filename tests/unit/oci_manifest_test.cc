@@ -99,6 +99,95 @@ TEST_CASE("every form of layer that the specifications know is accepted, others 
                Contains("artifact"));
 }
 
+TEST_CASE("a Docker manifest may call its config what registries of old made of it", "[image][manifest]") {
+    std::string docker_layer = descriptor("application/vnd.docker.image.rootfs.diff.tar.gzip", digest('2'));
+    auto without_type = cat(R"({"digest":")", digest('d'), R"(","size":7})");
+    std::vector<std::string> configs = {without_type};
+    for (const char* type : {"application/octet-stream", "application/json", "text/html", ""})
+        configs.push_back(descriptor(type, digest('d')));
+    for (const std::string& one : configs) {
+        INFO(one);
+        std::string untyped = manifest(one, docker_layer);
+        std::string typed = manifest(one, docker_layer, cat(R"(,"mediaType":")", docker_manifest, "\""));
+        CHECK(failure(untyped, docker_manifest).empty());
+        CHECK(failure(typed).empty());
+        CHECK(image(typed, docker_manifest).config.digest == digest('d'));
+        // What OCI's manifests say counts: there it is an artifact.
+        CHECK_FALSE(failure(untyped, oci_manifest).empty());
+        CHECK_FALSE(failure(untyped).empty());
+    }
+    std::string helm = descriptor("application/vnd.cncf.helm.config.v1+json", digest('c'));
+    CHECK_THAT(failure(manifest(helm, docker_layer), docker_manifest), Contains("artifact"));
+}
+
+TEST_CASE("a manifest need not say its version, nor a config what its layers are", "[image][manifest]") {
+    std::string untyped = cat(R"({"config":)", config, R"(,"layers":[)", layer, "]}");
+    CHECK(failure(untyped, oci_manifest).empty());
+    CHECK(failure(cat(R"({"mediaType":")", oci_manifest, R"(","config":)", config, R"(,"layers":[]})")).empty());
+    CHECK_THAT(failure(untyped), Contains("schemaVersion"));
+    CHECK_THAT(failure(cat(R"({"schemaVersion":3,"config":)", config, R"(,"layers":[]})"), oci_manifest),
+               Contains("schemaVersion"));
+    CHECK(config_failure(cat(R"({"rootfs":{"diff_ids":[")", digest('1'), R"("]}})"), 1).empty());
+    CHECK_THAT(config_failure(R"({"rootfs":{"type":"","diff_ids":[]}})", 0), Contains("rootfs.type"));
+}
+
+TEST_CASE("an entry of an index that nobody chooses may be of a form that came later", "[image][manifest]") {
+    std::string sha512 = "sha512:" + std::string(128, 'a');
+    std::string platform = R"(,"platform":{"os":"linux","architecture":"arm64"})";
+    std::string mine = for_platform('2', "linux", "amd64");
+    auto chosen = [](const std::string& text, const Machine& machine) {
+        return choose_platform(entries(text), machine, "image x").digest.text();
+    };
+    const Machine arm64{"arm64", {"v8"}};
+    for (const std::string& other : {
+             descriptor(oci_manifest, sha512, platform),
+             descriptor(oci_manifest, digest('1'), platform + R"(,"data":"!!!!")"),
+             cat(R"({"mediaType":")", oci_manifest, R"(","digest":")", digest('1'), "\"", platform, "}"),
+             cat(R"({"digest":")", digest('1'), R"(","size":7)", platform, "}"),
+         }) {
+        INFO(other);
+        CHECK(chosen(list(other + "," + mine), amd64) == digest('2'));
+        // Whoever needs it hears what is wrong with it, unless another one fits as well.
+        CHECK_THROWS_AS(chosen(list(other + "," + mine), arm64), berth::Error);
+        CHECK(chosen(list(other + "," + for_platform('3', "linux", "arm64")), arm64) == digest('3'));
+    }
+    CHECK_THROWS_WITH(chosen(list(descriptor(oci_manifest, sha512, platform)), arm64), Contains(sha512));
+    CHECK_THROWS_WITH(chosen(list(descriptor(oci_manifest, sha512)), arm64), Contains(sha512));
+    // What is no image is nobody's.
+    CHECK(chosen(list(descriptor("application/vnd.example+json", sha512) + "," + mine), amd64) == digest('2'));
+    CHECK(chosen(list(cat(R"({"mediaType":")", oci_manifest, R"(","digest":")", digest('1'),
+                          R"(","size":7,"platform":"linux/arm64"},)", mine)),
+                 amd64) == digest('2'));
+    for (const char* bad : {"sha256:abc", "sha512", ":a", "sha512:", "Sha512:a", "a..b:c", "sha512:../x", ""})
+        CHECK_THAT(failure(list(descriptor(oci_manifest, bad, platform) + "," + mine)), Contains("64 lower-case"));
+}
+
+TEST_CASE("all nodes choose the same of several variants, whatever more their CPUs can do", "[image][manifest]") {
+    auto chosen = [](const std::string& text, const Machine& machine) {
+        return choose_platform(entries(text), machine, "image x").digest;
+    };
+    auto variant = [](char name, const char* text) { return for_platform(name, "linux", "amd64", text); };
+    const Machine old{"amd64", {"v1"}}, newest{"amd64", {"v1", "v2", "v3", "v4"}}, third{"amd64", {"v3"}};
+    std::string all = list(variant('4', "v4") + "," + variant('3', "v3") + "," + variant('0', ""));
+    CHECK(chosen(all, newest) == digest('0'));
+    CHECK(chosen(all, old) == digest('0'));
+    std::string numbered = list(variant('3', "v3") + "," + variant('2', "v2") + "," + variant('1', "v1"));
+    CHECK(chosen(numbered, newest) == digest('1'));
+    CHECK(chosen(list(variant('3', "v3") + "," + variant('2', "v2")), newest) == digest('2'));
+    // Who names a variant gets it.
+    CHECK(chosen(all, third) == digest('3'));
+    CHECK(chosen(list(variant('0', "") + "," + variant('3', "v3")), third) == digest('3'));
+    CHECK(chosen(list(variant('0', "")), third) == digest('0'));
+}
+
+TEST_CASE("names of platforms count as containerd reads them", "[image][manifest]") {
+    auto chosen = [](const std::string& text) { return choose_platform(entries(text), amd64, "image x").digest; };
+    CHECK(chosen(list(for_platform('1', "Linux", "arm64") + "," + for_platform('2', "Linux", "AMD64"))) == digest('2'));
+    CHECK(chosen(list(for_platform('1', "linux", "x86_64", "V2"))) == digest('1'));
+    // An image that names none in its config has empty ones in an index.
+    CHECK(chosen(list(for_platform('1', "", "") + "," + for_platform('2', "windows", "amd64"))) == digest('1'));
+}
+
 TEST_CASE("hostile row 24: a manifest over 4 MiB or 1024 layers is refused", "[image][manifest]") {
     CHECK_THAT(failure(manifest(config, layer) + std::string(4 << 20, ' ')), Contains("larger than"));
     std::string layers = layer;
@@ -245,6 +334,11 @@ TEST_CASE("an image config is read, null as absent", "[image][manifest]") {
         R"("WorkingDir":null,"Volumes":null}})";
     CHECK(parse_config(empty, 0, "image x").config.env.empty());
     CHECK(parse_config(R"({"rootfs":{"type":"layers"},"config":null})", 0, "image x").config.cmd.empty());
+    for (const char* os : {"", "Linux", "LINUX"}) {
+        INFO(os);
+        std::string text = cat(R"({"os":")", os, R"(","architecture":"","rootfs":{"type":"layers","diff_ids":[]}})");
+        CHECK(config_failure(text, 0).empty());
+    }
 }
 
 TEST_CASE("hostile row 29: a config whose diff_ids do not fit the layers is refused", "[image][manifest]") {

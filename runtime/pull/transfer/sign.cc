@@ -24,8 +24,11 @@ std::vector<Digest> manifests_of(const oci::Document& document, const std::strin
     // An artifact's, such as that of published layers, is signed like an image's.
     if (oci::kind_of(document.content_type) == oci::MediaKind::manifest) return out;
     auto parsed = oci::parse_manifest(document.bytes, document.content_type, what);
-    if (const auto* index = std::get_if<oci::ImageIndex>(&parsed))
-        for (const oci::ImageIndex::Entry& entry : index->entries) out.push_back(entry.descriptor.digest);
+    const auto* index = std::get_if<oci::ImageIndex>(&parsed);
+    if (index == nullptr) return out;
+    // Who signs an index means all of it.
+    if (!index->unreadable.empty()) throw Error(index->unreadable[0].problem);
+    for (const oci::ImageIndex::Entry& entry : index->entries) out.push_back(entry.descriptor.digest);
     return out;
 }
 
