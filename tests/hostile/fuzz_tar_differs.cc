@@ -203,6 +203,9 @@ bool has_other_meaning(std::string_view block) {
     if (magic.substr(0, 5) == "ustar" && !is_posix && !is_gnu) return true;
     // The prefix of star's headers is shorter, since times follow it: libarchive does not know them.
     if (is_posix && block.substr(508) == std::string_view("tar\0", 4)) return true;
+    // Ours, as Go: what is no time in a GNU header can be a prefix.
+    constexpr std::string_view of_times("01234567 \0", 10);
+    if (is_gnu && block.substr(345, 24).find_first_not_of(of_times) != block.npos) return true;
     // libarchive: a sparse map counts in GNU headers, of whatever type, and goes on only when it has begun. Ours, as
     // GNU tar: it counts in type S, whatever the magic.
     return block[156] == 'S' ? !is_gnu || (!has_map && has_more_blocks) : is_gnu && (has_map || has_real_size);

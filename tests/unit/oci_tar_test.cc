@@ -72,6 +72,28 @@ TEST_CASE("tar: long names by PAX and GNU, byte-exact", "[tar]") {
     CHECK(seen[2].entry.uid == 0);
 }
 
+TEST_CASE("tar: a prefix in GNU's headers, as Go before 1.8 wrote it, is no pair of times", "[tar]") {
+    const std::string gnu("ustar  \0", 8);
+    auto name = [&](const std::string& prefix, char type = '0') {
+        fixtures::TarItem item{.name = "name", .type = type, .magic = gnu, .prefix = prefix};
+        return parsed(TarBuilder().item(item).finished())[0].entry.name;
+    };
+    CHECK(name("usr/share/long") == "usr/share/long/name");
+    CHECK(name("a") == "a/name");
+    CHECK(name("usr/lib", '5') == "usr/lib/name");
+    // What GNU tar writes there with --atime-preserve or --incremental.
+    CHECK(name(std::string("13712345670\0" "13712345671\0", 24)) == "name");
+    CHECK(name(std::string("13712345670\0", 12)) == "name");
+    CHECK(name(std::string("\x80\0\0\0\0\0\0\0\0\0\0\x01", 12)) == "name");
+    // A folder that is a number cannot be told from a time.
+    CHECK(name("2016") == "name");
+    CHECK(name("caf\xc3\xa9") == "name");
+    CHECK(name("") == "name");
+    std::string star("ustar\0" "00", 8);
+    CHECK(parsed(TarBuilder().item({.name = "name", .magic = star, .prefix = "2016"}).finished())[0].entry.name ==
+          "2016/name");
+}
+
 TEST_CASE("tar: global PAX records last, local ones do not", "[tar]") {
     TarBuilder tar;
     tar.pax({{"uid", "5"}, {"comment", "x"}, {"SCHILY.xattr.user.g", "1"}}, 'g').file("a", "");

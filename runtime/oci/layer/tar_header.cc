@@ -84,10 +84,24 @@ void decode_pieces(const uint8_t* at, size_t count, std::vector<SparsePiece>& pi
                           size_field(field(at, i * 24 + 12, 12), "length of a sparse piece")});
 }
 
-/// The directory part of long names. Only POSIX headers have it: GNU's put times there, and star's a shorter one before
-/// its times.
+/// Whether a field of a GNU header can be what GNU tar writes there for a time.
+bool is_time(std::string_view bytes) {
+    return (static_cast<uint8_t>(bytes[0]) & 0x80) != 0 || octal_digits(bytes).has_value();
+}
+
+/// Go before 1.8 had POSIX's prefix in GNU's headers too (golang.org/issue/12594), where GNU tar has two times. Its
+/// readers since then take ASCII that is no number for a prefix; so do docker and podman, which read by it.
+std::string prefix_of_old_go(const uint8_t* block) {
+    if (field(block, 257, 8) != std::string_view("ustar  \0", 8) || block[156] == 'S') return {};
+    if (is_time(field(block, 345, 12)) && is_time(field(block, 357, 12))) return {};
+    std::string text = text_field(block, 345, 155);
+    bool is_ascii = std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+    return is_ascii ? text : std::string();
+}
+
+/// The directory part of long names. POSIX headers have it, star's a shorter one before its times, and GNU's none.
 std::string prefix_of(const uint8_t* block) {
-    if (field(block, 257, 6) != std::string_view("ustar\0", 6)) return {};
+    if (field(block, 257, 6) != std::string_view("ustar\0", 6)) return prefix_of_old_go(block);
     bool is_star = field(block, 508, 4) == std::string_view("tar\0", 4);
     return text_field(block, 345, is_star ? 131 : 155);
 }
