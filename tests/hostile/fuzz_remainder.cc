@@ -36,6 +36,7 @@ Fd converted(std::string_view tar) {
         oci::TarParser parser(unpacker);
         parser.feed(tar);
         parser.finish();
+        unpacker.finish();
         writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();
         written = true;

@@ -45,6 +45,7 @@ inline void convert(const std::function<void(oci::Decompressor&)>& feed) {
         feed(*decompressor);
         decompressor->finish();
         parser.finish();
+        unpacker.finish();
         writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();
         written = true;

@@ -28,6 +28,7 @@ class Layer {
         std::string bytes = tar.finished();
         parser.feed(bytes);
         parser.finish();
+        unpacker.finish();
         writer.finish();
         skipped = unpacker.skipped_devices();
         entries = writer.entries();
@@ -121,6 +122,53 @@ TEST_CASE("hostile row 6: device nodes are skipped and counted", "[unpack][hosti
     CHECK(layer.skipped == 2);
     CHECK(layer.entries == 2);
     CHECK_FALSE(layer.has("dev/sda"));
+}
+
+TEST_CASE("hard links to what is left out are left out, too", "[unpack]") {
+    Layer layer(TarBuilder()
+                    .directory("dev")
+                    .item({.name = "dev/null", .type = '3'})
+                    .hardlink("dev/other", "dev/null")
+                    .hardlink("dev/third", "./dev/other")
+                    .file(".wh..wh.aufs", "")
+                    .hardlink("of-aufs", ".wh..wh.aufs")
+                    .symlink("d", "dev")
+                    .hardlink("through", "d/null")
+                    .file("f", "kept"));
+    CHECK(layer.skipped == 1);
+    for (const char* name : {"dev/null", "dev/other", "dev/third", "of-aufs", "through"}) CHECK_FALSE(layer.has(name));
+    CHECK(layer.content("f") == "kept");
+    // A name that has become a file again is one.
+    Layer again(TarBuilder().item({.name = "a", .type = '3'}).file("a", "now").hardlink("b", "a"));
+    CHECK(again.content("b") == "now");
+    CHECK_THROWS_WITH(Layer(TarBuilder().item({.name = "a", .type = '3'}).hardlink("b", "c")),
+                      Catch::Contains("no such file"));
+}
+
+TEST_CASE("files of which AUFS kept the bytes in a folder of its own are there under their names", "[unpack]") {
+    Layer layer(TarBuilder()
+                    .directory(".wh..wh.plnk", 0700)
+                    .file(".wh..wh.plnk/3.5", "bytes", 0755)
+                    .hardlink("bin/one", ".wh..wh.plnk/3.5")
+                    .hardlink("bin/two", ".wh..wh.plnk/3.5")
+                    .file("first", "of a link")
+                    .hardlink(".wh..wh.plnk/4.5", "first")
+                    .hardlink("second", ".wh..wh.plnk/4.5")
+                    .file(".wh..wh.plnk/unused", "gone")
+                    .file(".wh..wh.orph/x", "gone"));
+    CHECK(layer.content("bin/one") == "bytes");
+    CHECK(layer.content("bin/two") == "bytes");
+    CHECK(layer.content("second") == "of a link");
+    CHECK_THAT(layer.squashfs.line("bin/one"), Catch::StartsWith("-rwxr-xr-x"));
+    CHECK_FALSE(layer.has(".wh..wh.plnk"));
+    CHECK_FALSE(layer.has(".wh..wh.orph"));
+    CHECK(layer.entries == 6);
+}
+
+TEST_CASE("hostile: names that are left out take no more memory than others", "[unpack][hostile]") {
+    TarBuilder tar;
+    for (unsigned i = 0; i < 100; ++i) tar.item({.name = cat(i, std::string(90, 'n')), .type = '3'});
+    CHECK_THROWS_WITH(Layer(tar, {.tree_bytes = 10'000}), Catch::Contains("take more than"));
 }
 
 TEST_CASE("hostile row 7: FIFOs are kept and never opened", "[unpack][hostile]") {

@@ -198,6 +198,7 @@ struct LayerConverter::Impl {
         for (Block next; queue.pop(next);) decompressor->feed(next);
         decompressor->finish();
         parser.finish();
+        unpacker.finish();
         entries = writer.entries();
         writer.mark_implied_directories(squash::implied_directory_marker);
         writer.finish();

@@ -21,6 +21,7 @@ constexpr size_t xattr_name_limit = 255;  // XATTR_NAME_MAX
 constexpr size_t xattr_value_limit = 64 * 1024;
 
 constexpr std::string_view whiteout_prefix = ".wh.", meta_prefix = ".wh..wh.", opaque_name = ".wh..wh..opq";
+constexpr std::string_view aufs_files = ".wh..wh.plnk";
 
 [[noreturn]] void refuse(std::string_view name, const std::string& why) {
     throw Error(cat("the tar entry ", printable(name), ": ", why));
@@ -33,6 +34,12 @@ std::string joined(const std::vector<std::string_view>& names) {
         out += name;
     }
     return out;
+}
+
+/// A file of AUFS's folder of files with several names, or a name for one.
+bool is_shared_file_of_aufs(const TarEntry& entry, std::string_view path) {
+    if (entry.type != TarEntry::Type::file && entry.type != TarEntry::Type::hardlink) return false;
+    return path.starts_with(aufs_files) && path.find('/') == aufs_files.size() && path.rfind('/') == aufs_files.size();
 }
 
 /// Of the archive's xattrs only these mean anything for data that runs without privileges.
@@ -92,22 +99,31 @@ void Unpacker::entry(const TarEntry& entry) {
     count(entry);
     std::string path = normalised_name(entry.name);
     NameKind kind = kind_of_name(path);
-    if (kind == NameKind::ignored) return;
+    if (kind == NameKind::ignored && !is_shared_file_of_aufs(entry, path)) return leave_out(path);
     if (entry.type == TarEntry::Type::character || entry.type == TarEntry::Type::block) {
         ++skipped_devices_;
-        return;
+        return leave_out(placed(entry, path));
     }
     if (path.empty() && entry.type != TarEntry::Type::directory)
         refuse(entry.name, "it would replace the root directory");
     path = placed(entry, path);
-    if (kind == NameKind::plain) return add(entry, path);
+    left_out_.erase(path);
+    if (kind != NameKind::whiteout) return add(entry, path);
     writer_.begin_file(path, {.mode = 0});
     writer_.end_file();
 }
 
+/// The memory of these names counts like that of the tree.
+void Unpacker::leave_out(const std::string& path) {
+    constexpr uint64_t cost = 96;  // of a node of the set beside the name
+    if (left_out_.insert(path).second) left_out_bytes_ += path.size() + cost;
+}
+
+void Unpacker::finish() { writer_.remove(aufs_files); }
+
 void Unpacker::count(const TarEntry& entry) {
     if (++entries_ > limits_.entries) throw Error(cat("the layer has more than ", limits_.entries, " entries"));
-    if (writer_.memory() > limits_.tree_bytes)
+    if (writer_.memory() + left_out_bytes_ > limits_.tree_bytes)
         refuse(entry.name,
                cat("with it the names of the layer take more than ", human_bytes(limits_.tree_bytes), " of memory"));
     if (entry.type != TarEntry::Type::file) return;
@@ -132,8 +148,10 @@ void Unpacker::add(const TarEntry& entry, const std::string& path) {
             return writer_.add_directory(path, attributes(entry));
         case TarEntry::Type::fifo:
             return writer_.add_special(path, attributes(entry), S_IFIFO);
-        case TarEntry::Type::hardlink:
-            return writer_.add_hardlink(path, placed(entry, normalised_name(entry.link)));
+        case TarEntry::Type::hardlink: {
+            std::string target = placed(entry, normalised_name(entry.link));
+            return left_out_.contains(target) ? leave_out(path) : writer_.add_hardlink(path, target);
+        }
         case TarEntry::Type::symlink:
             if (entry.link.empty()) refuse(entry.name, "it is a symlink without a target");
             if (entry.link.size() > target_limit)

@@ -1,6 +1,7 @@
 // From tar entries to entries of a squashfs file: names made safe, limits kept, whiteouts recognised.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,8 +34,10 @@ NameKind kind_of_name(std::string_view path);
 ///   directories at the target, which depends on how they store layers; here a layer means the same whatever is below
 ///   it.
 /// - The last of several entries of one name wins. Whiteouts are stored as empty files for the later merge.
-/// - Device nodes are counted and skipped. FIFOs and setuid bits are kept: they are data here, mounts make them
-///   harmless.
+/// - Device nodes are counted and skipped, and so are hard links to them. FIFOs and setuid bits are kept: they are data
+///   here, mounts make them harmless.
+/// - AUFS kept the bytes of files with several names in `.wh..wh.plnk`, and layers of its time have them there alone.
+///   Hard links to these are the files, as docker reads them; the folder itself goes.
 /// - Of the xattrs only user.* is kept, and not user.overlay.*, which would steer the overlay mounted over the image.
 class Unpacker : public TarSink {
   public:
@@ -44,11 +47,14 @@ class Unpacker : public TarSink {
     void data(std::string_view bytes) override;
     void zeros(uint64_t size) override;
     void end_entry() override;
+    /// To be called once, after the last entry.
+    void finish();
 
     uint64_t skipped_devices() const { return skipped_devices_; }
 
   private:
     void count(const TarEntry& entry);
+    void leave_out(const std::string& path);
     void add(const TarEntry& entry, const std::string& path);
     squash::Attributes attributes(const TarEntry& entry);
     std::string placed(const TarEntry& entry, const std::string& path) const;
@@ -56,6 +62,8 @@ class Unpacker : public TarSink {
     squash::LayerSink& writer_;
     LayerLimits limits_;
     bool in_file_ = false;  // the entry's bytes are wanted
+    std::set<std::string> left_out_;  // names of what has no place in the tree, for hard links to it
+    uint64_t left_out_bytes_ = 0;
     uint64_t entries_ = 0, file_bytes_ = 0, xattr_bytes_ = 0, skipped_devices_ = 0;
 };
 

@@ -35,6 +35,7 @@ void StreamProof::feed(std::string_view tar) {
 
 Digest StreamProof::finish() {
     parser_.finish();
+    unpacker_.finish();
     check_.mark_implied_directories(squash::implied_directory_marker);
     check_.finish();
     return hash_.finish();

@@ -253,6 +253,8 @@ void LayerCheck::append_zeros(uint64_t size) {
 
 void LayerCheck::end_file() { impl_->end(); }
 
+void LayerCheck::remove(std::string_view path) { impl_->tree.remove(path); }
+
 void LayerCheck::mark_implied_directories(std::string_view marker) {
     std::vector<NewInode*> directories = impl_->tree.implied_directories();
     if (directories.empty()) return;

@@ -46,6 +46,7 @@ class LayerCheck : public LayerSink {
     void append(std::string_view data) override;
     void append_zeros(uint64_t size) override;
     void end_file() override;
+    void remove(std::string_view path) override;
     void mark_implied_directories(std::string_view marker) override;
     uint64_t memory() const override;
 

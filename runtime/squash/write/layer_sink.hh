@@ -45,6 +45,9 @@ class LayerSink {
     virtual void append_zeros(uint64_t size) = 0;
     virtual void end_file() = 0;
 
+    /// Takes the name away again, with everything below it; nothing happens when there is none.
+    virtual void remove(std::string_view path) = 0;
+
     /// Puts an empty file `marker` into every directory, the root included, that no entry made but the path of one
     /// below it: the merge must not take the attributes of such a directory for the layer's word.
     virtual void mark_implied_directories(std::string_view marker) = 0;

@@ -106,6 +106,10 @@ void LayerWriter::add_directory(std::string_view path, const Attributes& attribu
     impl_->add(path, attributes, S_IFDIR);
 }
 
+void LayerWriter::remove(std::string_view path) {
+    impl_->tree.remove(path);
+}
+
 const BlockSums& LayerWriter::sums() const {
     return impl_->cutter->sums();
 }

@@ -41,6 +41,7 @@ class LayerWriter : public LayerSink {
     void append(std::string_view data) override;
     void append_zeros(uint64_t size) override;
     void end_file() override;
+    void remove(std::string_view path) override;
     void mark_implied_directories(std::string_view marker) override;
 
     /// Writes all metadata and the superblock. Does not fsync. Throws Error (ENOSPC and the like named).

@@ -127,6 +127,16 @@ void EntryTree::put(std::string_view path, NewInode& inode) {
     count_name(name);
 }
 
+void EntryTree::remove(std::string_view path) {
+    size_t slash = path.rfind('/');
+    NewInode* parent = slash == path.npos ? root_ : find(path.substr(0, slash));
+    if (parent == nullptr || !parent->is_directory()) return;
+    auto found = parent->children->find(path.substr(slash == path.npos ? 0 : slash + 1));
+    if (found == parent->children->end()) return;
+    forget(*found->second);
+    parent->children->erase(found);
+}
+
 void EntryTree::put_in(NewInode& directory, std::string_view name, NewInode& inode) {
     if (!directory.children->try_emplace(std::string(checked(name)), &inode).second)
         throw std::logic_error("a name is put into a directory that has it");

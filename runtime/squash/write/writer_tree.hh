@@ -52,6 +52,8 @@ class EntryTree {
     /// Gives `inode` the name `path`, in place of what was there with everything below it. Parents that are missing, or
     /// no directories, are made.
     void put(std::string_view path, NewInode& inode);
+    /// Takes the name `path` away, with everything below it; the root stays.
+    void remove(std::string_view path);
     /// `path` with the symlinks among its parents followed, as long as they lead to directories of this tree; see
     /// LayerWriter::resolved.
     std::string resolved(std::string_view path) const;
