@@ -87,8 +87,9 @@ class IsalDecompressor : public Decompressor {
     }
 
     void finish() override {
-        if (members_ == 0 || place_ != Place::between) throw Error("the gzip data is cut off");
+        if (!is_at_end()) throw Error("the gzip data is cut off");
     }
+    bool is_at_end() const override { return members_ > 0 && place_ == Place::between; }
 
   private:
     void feed_part(std::string_view data) {

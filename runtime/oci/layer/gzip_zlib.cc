@@ -32,8 +32,9 @@ class ZlibDecompressor : public Decompressor {
     }
 
     void finish() override {
-        if (members_ == 0 || inside_) throw Error("the gzip data is cut off");
+        if (!is_at_end()) throw Error("the gzip data is cut off");
     }
+    bool is_at_end() const override { return members_ > 0 && !inside_; }
 
   private:
     void feed_part(std::string_view data) {

@@ -194,7 +194,8 @@ struct LayerConverter::Impl {
 
     void convert() {
         TarParser parser(unpacker);
-        auto decompressor = make_decompressor([&](std::string_view data) { take_unpacked(parser, data); });
+        auto decompressor = make_decompressor([&](std::string_view data) { take_unpacked(parser, data); },
+                                              best_gzip_engine(), options.windows);
         for (Block next; queue.pop(next);) decompressor->feed(next);
         decompressor->finish();
         parser.finish();

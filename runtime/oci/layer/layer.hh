@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "runtime/base/digest.hh"
+#include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/limits.hh"
 #include "runtime/squash/write/writer.hh"
 
@@ -17,6 +18,7 @@ struct ConvertOptions {
     LayerLimits limits;
     squash::CompressorPool* pool = nullptr;          ///< see LayerWriter
     std::function<void(uint64_t)> on_final = {};     ///< see LayerWriter
+    LargeWindows* windows = nullptr;                 ///< see make_zstd_decompressor(); outlives the converter
 };
 
 struct ConvertedLayer {

@@ -25,7 +25,7 @@ struct Capacity {
 /// Pure. Memory bounds both: first the layers, with at most half of the room, then the threads. There is always one of
 /// each, so that the least it can do with is least_memory. What grows with an image is not counted: the names of the
 /// files of the layers being converted, about 300 bytes each, and the window of a zstd layer, which is 8 MiB for what
-/// builders write by default.
+/// builders write by default; the largest ones wait for each other (oci::LargeWindows).
 Capacity capacity_for(const PullLimits& limits, unsigned cpus);
 
 /// Throws Error naming `what` when the image's layers are larger, packed, than the limits say.

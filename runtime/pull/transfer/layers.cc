@@ -79,6 +79,7 @@ class Fetch {
           ready_made_(ready_made),
           layers_(layers),
           pool_(pool),
+          windows_(settings.limits.memory),
           stop_(settings.stop),
           what_(settings.what),
           meter_(meter),
@@ -136,6 +137,7 @@ class Fetch {
     Sources* ready_made_;  ///< of published layers; null where there are none
     const std::vector<MissingLayer>& layers_;
     squash::CompressorPool& pool_;
+    oci::LargeWindows windows_;
     std::atomic<bool>& stop_;
     std::string what_;
     Meter& meter_;
@@ -372,6 +374,7 @@ oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, sh
     set_state(index, LayerState::pulling);
     oci::ConvertOptions options;
     options.pool = &pool_;
+    options.windows = &windows_;
     if (pump != nullptr) options.on_final = [pump](uint64_t bytes) { pump->note(bytes); };
     oci::LayerConverter converter(fd, name_of(layer), options);
     auto take = [&](std::string_view data) {

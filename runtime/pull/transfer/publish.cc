@@ -180,10 +180,12 @@ void Publication::split(const oci::Descriptor& blob, const Digest& diff_id, squa
     meter_.begin(Phase::reading, cat("reading ", layer_), blob.size);
     oci::Sha256 packed, unpacked;
     oci::TarSplitter splitter(files, [&](std::string_view bytes) { sys::write_all(remainder, bytes, layer_); });
-    auto unpacker = oci::make_decompressor([&](std::string_view tar) {
+    oci::LargeWindows windows(options_.limits.memory);
+    auto feed = [&](std::string_view tar) {
         unpacked.update(tar);
         splitter.feed(tar);
-    });
+    };
+    auto unpacker = oci::make_decompressor(feed, oci::best_gzip_engine(), &windows);
     source_->stream(blob, [&](std::string_view bytes) {
         packed.update(bytes);
         unpacker->feed(bytes);
