@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
 
@@ -43,6 +44,26 @@ TEST_CASE("an extracted image is like the folder that it was made of", "[squash]
     require_same(opened, scene.out);
     CHECK(last == whole);
     CHECK(last > 0);
+}
+
+TEST_CASE("FIFOs of an extracted image have the image's mode, whatever the caller's umask", "[squash]") {
+    TempFolder folder;
+    Fd layer = folder.create("layer");
+    LayerWriter writer(layer.get(), {});
+    writer.add_special("pipe", {.mode = 0666}, S_IFIFO);
+    writer.add_special("socket", {.mode = 0622}, S_IFSOCK);
+    writer.finish();
+    Opened opened = open_image(folder / "layer");
+    fs::create_directory(folder / "out");
+    Fd out = sys::open_file(folder / "out", O_RDONLY | O_DIRECTORY);
+    mode_t before = ::umask(077);
+    extract_tree(opened.index, opened.reader, out.get(), 1, "the image");
+    ::umask(before);
+    for (auto [name, mode] : {std::pair("pipe", 0666U), std::pair("socket", 0622U)}) {
+        struct stat st {};
+        REQUIRE(::fstatat(out.get(), name, &st, AT_SYMLINK_NOFOLLOW) == 0);
+        CHECK((st.st_mode & 07777U) == mode);
+    }
 }
 
 TEST_CASE("an image that cannot be read is not extracted", "[squash]") {

@@ -3,6 +3,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/squash/read/read_tree.hh"
+#include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
 #include "tests/unit/squash_support.hh"
@@ -72,6 +73,21 @@ TEST_CASE("holes: a file of nothing else, none, and an empty one", "[squash]") {
     CHECK(none.hole_bytes(at_path(none, "file")) == 20 * block);
     CHECK(none.hole_bytes(1) == 0);
     CHECK(none.hole_bytes(100) == 0);
+}
+
+TEST_CASE("holes: a file of more than 2^20 blocks takes what it stores", "[squash]") {
+    constexpr uint64_t small_block = 4096, count = (1 << 20) + 10;
+    Fd file(::memfd_create("layer", MFD_CLOEXEC));
+    CompressorPool pool({}, {.threads = 1, .buffers = 8, .block_size = small_block});
+    LayerWriter writer(file.get(), &pool);
+    writer.begin_file("file", {});
+    writer.append("data");
+    writer.append_zeros(count * small_block - 4);
+    writer.end_file();
+    writer.finish();
+    std::vector<LayerInfo> layers(1);
+    Index index = Index::from_bytes(build_index(read_tree(file.get(), "layer", 0, layers[0]), layers, {}));
+    CHECK(index.hole_bytes(at_path(index, "file")) == (count - 1) * small_block);
 }
 
 TEST_CASE("hostile: more fragments than files is a refused image", "[squash][hostile]") {

@@ -73,6 +73,15 @@ std::string merged_listing(Layers& layers) {
 
 }  // namespace
 
+TEST_CASE("names that a merge takes for whiteouts are counted, for who loses files by it", "[squash]") {
+    Fd layer(::memfd_create("layer", MFD_CLOEXEC));
+    LayerWriter writer(layer.get(), {});
+    for (const char* name : {"a", ".wh.b", "d/.wh.c", "d/.whx", "d/x.wh.y"}) file(writer, name);
+    writer.finish();
+    LayerInfo info;
+    CHECK(whiteout_names(read_tree(layer.get(), "image", 0, info)) == 2);
+}
+
 TEST_CASE("layers without shared names are laid side by side", "[squash]") {
     Layers layers;
     layers.add([](LayerWriter& w) { file(w, "a/1", "one"); })

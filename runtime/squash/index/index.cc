@@ -17,8 +17,9 @@ namespace {
 
 /// Directories have no size of their own in a merged tree; this is what most file systems show.
 constexpr uint64_t directory_size = 4096;
-/// Blocks that are looked at for the attributes of one file; what is larger counts as full.
-constexpr uint64_t most_blocks = 1 << 20;
+/// Blocks that are looked at for the attributes of one file: those of a terabyte, the most that a layer has, in blocks
+/// of 128 KiB. What is larger counts as full.
+constexpr uint64_t most_blocks = 1 << 23;
 /// Files below are not worth a look at another page of the index for the attributes alone.
 constexpr uint64_t least_size = 1 << 20;
 

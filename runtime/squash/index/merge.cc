@@ -225,6 +225,12 @@ void Merger::copy_payload(const Source& source, Node& node) {
 
 }  // namespace
 
+uint64_t whiteout_names(const Tree& tree) {
+    const TreeData& in = tree.data();
+    return static_cast<uint64_t>(std::ranges::count_if(
+        in.children, [&](const Child& child) { return in.name(child).starts_with(whiteout_prefix); }));
+}
+
 Tree merge(std::vector<Tree> layers) {
     if (layers.empty()) {
         // An image without layers is legal: an empty root to put mounts into.

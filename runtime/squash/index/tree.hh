@@ -30,6 +30,9 @@ class Tree {
     std::unique_ptr<TreeData> data_;
 };
 
+/// How many names of a tree merge() takes for whiteouts. In an image file that is no layer they are files.
+uint64_t whiteout_names(const Tree& tree);
+
 /// Lays `layers` over one another, the base first, by the OCI layer rules: `.wh.NAME` removes NAME of lower layers,
 /// `.wh..wh..opq` empties the directory of lower layers whatever its place among its siblings, a name given beside its
 /// own whiteout survives, directory over directory replaces the attributes, anything else replaces the whole subtree.

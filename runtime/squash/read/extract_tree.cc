@@ -111,6 +111,8 @@ void Extractor::make_entry(const Item& item) {
               item.path);
     } else {
         check(::mknodat(directory_, item.path.c_str(), about.mode & (S_IFMT | 0777), 0), item.path);
+        // The caller's umask is none of the image's business.
+        check(::fchmodat(directory_, item.path.c_str(), about.mode & 0777, 0), item.path);
     }
     timespec times[2] = {{about.mtime, 0}, {about.mtime, 0}};
     check(::utimensat(directory_, item.path.c_str(), times, AT_SYMLINK_NOFOLLOW), item.path);
