@@ -90,6 +90,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);
+    if (options.verbose) std::ranges::for_each(opened.image.notes, show_note);
     take_shell(caller, opened.image);
     plan::ImageConfig config = config_at_start(opened.image, environment_for(options));
     std::vector<plan::ContainerEdits> devices =

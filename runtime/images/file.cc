@@ -1,14 +1,17 @@
 #include "runtime/images/file.hh"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/images/sif_environment.hh"
 #include "runtime/images/spelling.hh"
 #include "runtime/squash/format/file_config.hh"
 #include "runtime/squash/index/tree.hh"
@@ -26,22 +29,67 @@ constexpr size_t small_file_limit = 1 << 20;
 /// some five million honest names.
 constexpr squash::TreeLimits foreign_limits{.inodes = 5'000'000, .depth = 1024, .metadata_bytes = 1ULL << 30};
 
-/// /etc/NAME of the image, or nothing when it is no regular file of a reasonable size.
-std::string small_file(const squash::Index& index, squash::DataReader& reader, const std::string& name) {
-    uint32_t etc = index.lookup(1, "etc");
-    auto file = index.file(etc == 0 ? 0 : index.lookup(etc, name));
+constexpr size_t script_limit = 64;  // of /.singularity.d/env
+constexpr const char* runscript = "/.singularity.d/runscript";
+
+/// What an image without a config of ours says by its files.
+struct SaidByFiles {
+    plan::ImageConfig config;
+    std::vector<std::string> notes;
+};
+
+/// NAME in a directory of the image, or nothing when it is no regular file of a reasonable size.
+std::string small_file(const squash::Index& index, squash::DataReader& reader, uint32_t directory,
+                       std::string_view name) {
+    auto file = index.file(directory == 0 ? 0 : index.lookup(directory, name));
     if (!file || file->size > small_file_limit) return {};
     std::string out(file->size, '\0');
     return reader.read(*file, 0, out) == static_cast<long>(out.size()) ? out : std::string();
 }
 
-/// What Enroot left in the image's files.
-plan::ImageConfig config_in(const squash::Index& index, int fd) {
+/// What was read of one script after another of /.singularity.d/env.
+SaidByFiles said_by(const SifEnvironment& read, bool has_runscript) {
+    SaidByFiles out;
+    out.config.env = read.env;
+    if (has_runscript) out.config.entrypoint = {runscript};
+    if (read.unread > 0)
+        out.notes.push_back(cat("of /.singularity.d/env in the image, ", read.unread,
+                                " lines are not read: they do more than set a variable to a value"));
+    return out;
+}
+
+/// What Apptainer or Singularity left in the image's files.
+SaidByFiles said_to_apptainer(const squash::Index& index, squash::DataReader& reader) {
+    uint32_t top = index.lookup(1, ".singularity.d"), scripts = top == 0 ? 0 : index.lookup(top, "env");
+    SifEnvironment out;
+    size_t bytes = 0, count = std::min<size_t>(scripts == 0 ? 0 : index.entry_count(scripts), script_limit);
+    for (uint32_t i = 0; i < count && bytes <= small_file_limit; ++i) {
+        auto entry = index.entry(scripts, i);
+        if (!entry || !entry->name.ends_with(".sh") || is_script_of_apptainer(entry->name)) continue;
+        std::string text = small_file(index, reader, scripts, entry->name);
+        if ((bytes += text.size()) <= small_file_limit) out.read(text);
+    }
+    auto script = index.inode(top == 0 ? 0 : index.lookup(top, "runscript"));
+    return said_by(out, script && S_ISREG(script->mode) && (script->mode & 0111) != 0);
+}
+
+bool says_something(const plan::ImageConfig& config) {
+    return !config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty();
+}
+
+/// What Enroot left in the image's files, or Apptainer, which goes before in a file of its own form.
+SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
     std::vector<Fd> files;
     files.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!files.back()) throw SysError("opening the image once more");
     squash::DataReader reader(std::move(files), index.layers(), 1 << 20);
-    return config_of_enroot(small_file(index, reader, "environment"), small_file(index, reader, "rc"));
+    uint32_t etc = index.lookup(1, "etc");
+    SaidByFiles to_enroot{config_of_enroot(small_file(index, reader, etc, "environment"),
+                                           small_file(index, reader, etc, "rc")),
+                          {}};
+    if (!is_of_apptainer && to_enroot.config.entrypoint == enroot_script) return to_enroot;
+    SaidByFiles to_apptainer = said_to_apptainer(index, reader);
+    return says_something(to_apptainer.config) || !to_apptainer.notes.empty() ? to_apptainer : to_enroot;
 }
 
 ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
@@ -54,10 +102,10 @@ ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Ext
     auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
     ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
     if (!carried) {
-        plan::ImageConfig config = config_in(out.index, file.get());
-        if (!config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty())
-            out.index = index_with(config);
-        out.of_enroot = config.entrypoint == enroot_script;
+        SaidByFiles said = said_in(out.index, file.get(), place.size > 0);
+        if (says_something(said.config)) out.index = index_with(said.config);
+        out.of_enroot = said.config.entrypoint == enroot_script;
+        out.notes = std::move(said.notes);
     }
     out.layers.push_back(std::move(file));
     return out;
@@ -74,6 +122,39 @@ std::string small_file(int root, const std::string& path) {
     }
 }
 
+/// Names in a directory of the image, sorted as a shell expands them in the C locale.
+std::vector<std::string> names_in(int root, const std::string& path) {
+    std::vector<std::string> out;
+    try {
+        Fd directory = sys::open_in_root(root, path, O_RDONLY | O_DIRECTORY);
+        std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(directory.get()), ::closedir);
+        if (!list) return {};
+        (void)directory.release();
+        while (const dirent* entry = ::readdir(list.get())) out.emplace_back(entry->d_name);
+    } catch (const Error&) {
+        return {};
+    }
+    std::ranges::sort(out);
+    return out;
+}
+
+SaidByFiles said_to_apptainer(int root) {
+    SifEnvironment out;
+    size_t bytes = 0, count = 0;
+    for (const std::string& name : names_in(root, "/.singularity.d/env")) {
+        if (!name.ends_with(".sh") || is_script_of_apptainer(name) || ++count > script_limit) continue;
+        std::string text = small_file(root, cat("/.singularity.d/env/", name));
+        if ((bytes += text.size()) <= small_file_limit) out.read(text);
+    }
+    bool has_runscript = false;
+    try {
+        struct stat st = sys::stat_of(sys::open_in_root(root, runscript, O_PATH).get(), runscript);
+        has_runscript = S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0;
+    } catch (const Error&) {
+    }
+    return said_by(out, has_runscript);
+}
+
 ContainerImage open_directory(const Fd& directory, const std::string& path) {
     struct stat here = sys::stat_of(directory.get(), path), root = sys::stat_of(sys::open_file("/", O_PATH).get(), "/");
     if (here.st_dev == root.st_dev && here.st_ino == root.st_ino)
@@ -82,22 +163,58 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
     if (::faccessat(directory.get(), "oci-layout", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         throw Error(cat("opening the image ", printable(path, 4096),
                         ": it is an OCI image layout; write oci:", printable(path, 4096)));
-    plan::ImageConfig config =
-        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
+    if (small_file(directory.get(), "/version").starts_with("Directory Transport Version:"))
+        throw Error(cat("opening the image ", printable(path, 4096), ": it is a folder of skopeo's dir: form; make a "
+                        "layout of it with skopeo copy dir:FOLDER oci:OTHER, and write oci:OTHER"));
+    SaidByFiles said{
+        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc")), {}};
+    if (said.config.entrypoint != enroot_script)
+        if (SaidByFiles other = said_to_apptainer(directory.get());
+            says_something(other.config) || !other.notes.empty())
+            said = std::move(other);
     auto empty = std::make_unique<squash::TreeData>();
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
-    ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, config)),
+    ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, said.config)),
                        {}, {}, path};
+    out.notes = std::move(said.notes);
     out.directory_identity = {here.st_dev, here.st_ino};
-    out.of_enroot = config.entrypoint == enroot_script;
+    out.of_enroot = said.config.entrypoint == enroot_script;
     return out;
 }
 
-/// The text between the quotes of a shell word as Enroot writes it; empty when there is more to it.
+/// The text of a shell word in single quotes, as Berth writes it; empty when there is more to it.
+std::string single_unquoted(std::string_view text) {
+    constexpr std::string_view quote = "'\\''";
+    std::string out;
+    for (text = text.substr(1, text.size() - 2); !text.empty();) {
+        if (text.front() != '\'') {
+            out += text.front();
+            text.remove_prefix(1);
+        } else if (text.starts_with(quote)) {
+            out += '\'';
+            text.remove_prefix(quote.size());
+        } else {
+            return {};
+        }
+    }
+    return out;
+}
+
+/// The text between the quotes of a shell word as Enroot and Berth write it; empty when there is more to it.
 std::string unquoted(std::string_view text) {
+    if (text.size() > 2 && text.front() == '\'' && text.back() == '\'') return single_unquoted(text);
     if (text.size() < 2 || text.front() != '"' || text.back() != '"') return {};
     text = text.substr(1, text.size() - 2);
     return text.find_first_of("\"$`\\") == text.npos ? std::string(text) : std::string();
+}
+
+/// What a line of /etc/rc enters, as releases of Enroot write it, the first ones without OLDPWD; empty for other lines.
+std::string entered_directory(std::string_view line) {
+    constexpr std::string_view start = "cd ";
+    for (std::string_view end : {" && unset OLDPWD || exit 1", " || exit 1"})
+        if (line.starts_with(start) && line.ends_with(end) && line.size() > start.size() + end.size())
+            return unquoted(line.substr(start.size(), line.size() - start.size() - end.size()));
+    return {};
 }
 
 bool is_name(std::string_view name) {
@@ -123,19 +240,16 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
             value = value.substr(1, value.size() - 2);
         out.env.push_back(cat(line.substr(0, equals), "=", value));
     }
-    constexpr std::string_view start = "cd ", end = " && unset OLDPWD || exit 1";
     for (const std::string& line : split(rc, '\n'))
-        if (line.starts_with(start) && line.ends_with(end) && line.size() > start.size() + end.size())
-            if (std::string path = unquoted(line.substr(start.size(), line.size() - start.size() - end.size()));
-                path.starts_with("/") && path.find('\0') == path.npos)
-                out.working_dir = path;
+        if (std::string path = entered_directory(line); path.starts_with("/") && path.find('\0') == path.npos)
+            out.working_dir = path;
     // Distributions of old have a script of that name for the start of a machine.
     if (rc.find("\"$@\"") != rc.npos) out.entrypoint = enroot_script;
     return out;
 }
 
 squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place) {
-    place = squash::is_sif(fd) ? squash::find_sif_partition(fd, path) : squash::Extent();
+    place = squash::find_squashfs(fd, path);
     return squash::read_tree(fd, path, 0, info, foreign_limits, place);
 }
 
@@ -146,10 +260,8 @@ ContainerImage open_image_file(const std::string& path, const std::function<void
     struct stat st = sys::stat_of(file.get(), shown);
     if (S_ISDIR(st.st_mode)) return open_directory(file, path);
     if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", shown, ": it is no regular file"));
-    squash::Extent place;
-    if (squash::is_sif(file.get()))
-        place = squash::find_sif_partition(file.get(), path);
-    else if (std::string kind = archive_kind(file.get()); !kind.empty())
+    squash::Extent place = squash::find_squashfs(file.get(), path);
+    if (std::string kind = place.size > 0 ? "" : archive_kind(file.get()); !kind.empty())
         throw Error(cat("opening the image ", shown, ": it is an archive; write ", archive_spelling(kind, path)));
     return open_squashfs(std::move(file), path, place);
 }

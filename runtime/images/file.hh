@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/mount/container_image.hh"
-#include "runtime/squash/format/sif.hh"
+#include "runtime/squash/format/image_file.hh"
 #include "runtime/squash/index/tree.hh"
 
 namespace berth {

@@ -10,6 +10,7 @@
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
 #include "runtime/mount/fuse/program_server.hh"
+#include "runtime/squash/format/super.hh"
 #include "runtime/squash/read/plain_tree.hh"
 #include "runtime/store/extracted.hh"
 
@@ -24,6 +25,8 @@ FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, con
     squash::LayerInfo info;
     squash::Extent place;
     if (!squash::is_plain(tree_of_image_file(file, what, info, place), owner.uid, owner.gid)) return {};
+    // Other servers do not know that form.
+    if (squash::has_superblock_last(file, place.offset)) return {};
     FlatImage out{Fd(::fcntl(file, F_DUPFD_CLOEXEC, 0)), place.offset, {}};
     if (!out.file) throw SysError("opening the image once more");
     return out;

@@ -33,6 +33,7 @@ struct ContainerImage {
     Fd root = Fd();
     FlatImage flat = {};
     squash::ComingLayers coming = {};  ///< where the image's layers have still to come
+    std::vector<std::string> notes = {};  ///< lines about what of its config was not read, for those who ask by -v
     bool of_enroot = false;  ///< its config is what Enroot left in its files, with ${NAME} for the caller's variables
 };
 

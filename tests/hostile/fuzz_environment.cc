@@ -5,6 +5,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "runtime/images/sif_environment.hh"
 #include "runtime/plan/enroot_files.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
@@ -85,6 +86,15 @@ void run_enroot(std::string_view input) {
     must(config.working_dir.find('\0') == std::string::npos, "a path has a NUL in it");
 }
 
+void run_apptainer(std::string_view input) {
+    SifEnvironment read;
+    read.read(input);
+    for (const std::string& text : read.env) {
+        must(text.find('=') != text.npos && text[0] != '=', "what is no variable is one");
+        must(text.find('\n') == text.npos && text.find('\0') == text.npos, "a value has a line end or a NUL in it");
+    }
+}
+
 /// A site's environ.d and mounts.d, and the variables of the job that they name.
 void run_enroot_files(std::string_view input) {
     plan::VariableValue value = [&](const std::string& name) { return std::string(input.substr(0, name.size())); };
@@ -103,12 +113,13 @@ void run_enroot_files(std::string_view input) {
 }
 
 void run(std::string_view input) {
-    unsigned which = hostile::take_byte(input) % 5;
+    unsigned which = hostile::take_byte(input) % 6;
     if (which == 0) run_options(split(input, '\0'));
     if (which == 1) run_answers(split(input, '\0'));
     if (which == 2) run_task(split(input, '\0'));
     if (which == 3) run_enroot(input);
     if (which == 4) run_enroot_files(input);
+    if (which == 5) run_apptainer(input);
 }
 
 const hostile::Registration registration("environment", run);

@@ -4,7 +4,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/squash/format/file_config.hh"
-#include "runtime/squash/format/sif.hh"
+#include "runtime/squash/format/image_file.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "tests/fixtures/squash_walk.hh"
@@ -16,9 +16,8 @@ using namespace berth;
 
 void serve(Fd file) {
     std::vector<squash::LayerInfo> layers(1);
-    squash::Extent place;
-    if (squash::is_sif(file.get())) place = squash::find_sif_partition(file.get(), "image");
-    squash::read_config(file.get(), "image");
+    squash::Extent place = squash::find_squashfs(file.get(), "image");
+    if (place.size == 0) squash::read_config(file.get(), "image");
     squash::TreeLimits limits{.inodes = 20'000, .depth = 64, .metadata_bytes = 16 << 20};
     std::vector<squash::Tree> trees;
     trees.push_back(squash::read_tree(file.get(), "image", 0, layers[0], limits, place));

@@ -11,6 +11,7 @@
 #include "runtime/images/file.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/pull/transfer/stored.hh"
+#include "runtime/squash/format/super.hh"
 
 namespace berth::pull {
 
@@ -94,6 +95,7 @@ std::string import_file(int file, const std::string& from, const std::string& pa
         if (sent == 0) throw Error(cat(what, ": the file has become shorter meanwhile"));
         meter.advance(static_cast<uint64_t>(sent));
     }
+    squash::put_superblock_first(output.fd(), printable(path, 4096));
     meter.begin(Phase::saving, cat("saving ", printable(path, 4096), " to disk"));
     output.publish(options.force);
     // Anybody may have written it.

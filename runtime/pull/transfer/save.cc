@@ -111,12 +111,18 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
         return out;
     }
     Fd file = std::move(image.layers.at(0));
-    squash::Extent place = squash::is_sif(file.get()) ? squash::find_sif_partition(file.get(), path) : squash::Extent();
+    squash::Extent place = squash::find_squashfs(file.get(), path);
     if (auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt) {
         out.config = *carried;
         out.for_enroot = true;
     }
     add_file(out, std::move(file), path, place);
+    if (uint64_t names = squash::whiteout_names(out.trees.back()); names > 0)
+        std::fprintf(stderr,
+                     "berth: saving %s: %llu files of %s whose names begin with .wh. are left out: in an image such a "
+                     "name means a removed file\n",
+                     printable(request.name).c_str(), static_cast<unsigned long long>(names),
+                     printable(path, 4096).c_str());
     return out;
 }
 

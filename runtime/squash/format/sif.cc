@@ -30,8 +30,8 @@ struct __attribute__((packed)) Descriptor {
 static_assert(sizeof(Descriptor) == 585);
 
 constexpr char sif_magic[] = "SIF_MAGIC";
-constexpr int32_t type_partition = 0x4004;
-constexpr int32_t role_primary = 2;
+constexpr int32_t type_partition = 0x4004, type_oci_index = 0x400A, type_oci_blob = 0x400B;
+constexpr int32_t role_primary = 2, role_overlay = 4;
 constexpr int32_t file_system_squashfs = 1;
 constexpr int64_t descriptor_limit = 4096;
 
@@ -55,10 +55,10 @@ struct Sif {
         if (!sys::pread_exact(fd, out, static_cast<uint64_t>(offset), printable(what, 4096)))
             refuse("it became shorter while it was read");
     }
-    std::vector<Descriptor> partitions() const;
+    std::vector<Descriptor> used() const;
 };
 
-std::vector<Descriptor> Sif::partitions() const {
+std::vector<Descriptor> Sif::used() const {
     Header header{};
     read(sys::bytes_of(header), 0);
     if (std::memcmp(header.magic, sif_magic, sizeof sif_magic) != 0) refuse("it is no SIF file");
@@ -68,7 +68,7 @@ std::vector<Descriptor> Sif::partitions() const {
         refuse(cat("it has ", header.total, " descriptors, more than the limit of ", descriptor_limit));
     std::vector<Descriptor> out(static_cast<size_t>(header.total));
     read(sys::bytes_of(std::span(out)), header.descriptors_offset);
-    std::erase_if(out, [](const Descriptor& one) { return one.used == 0 || one.type != type_partition; });
+    std::erase_if(out, [](const Descriptor& one) { return one.used == 0; });
     return out;
 }
 
@@ -82,9 +82,16 @@ bool is_sif(int fd) {
 
 Extent find_sif_partition(int fd, const std::string& what) {
     Sif file{fd, what, sys::stat_of(fd, printable(what, 4096)).st_size};
-    std::vector<Descriptor> partitions = file.partitions();
+    std::vector<Descriptor> partitions = file.used();
+    bool has_oci = std::erase_if(partitions, [](const Descriptor& one) {
+        return one.type == type_oci_index || one.type == type_oci_blob;
+    }) > 0;
+    std::erase_if(partitions, [](const Descriptor& one) { return one.type != type_partition; });
     auto primary = std::find_if(partitions.begin(), partitions.end(),
                                 [](const Descriptor& one) { return one.role == role_primary; });
+    if (primary == partitions.end() && has_oci)
+        file.refuse("it is an OCI-SIF, which has an image layout in place of a system partition; name the image in its "
+                    "registry, or write it anew with singularity push and pull");
     if (primary == partitions.end()) {
         std::string others;
         for (const Descriptor& one : partitions)
@@ -94,6 +101,11 @@ Extent find_sif_partition(int fd, const std::string& what) {
     if (primary->file_system != file_system_squashfs)
         file.refuse(cat("its system partition is ", file_system_name(primary->file_system),
                         ", not squashfs; make it again as a plain image with apptainer build"));
+    auto overlay = std::ranges::find(partitions, role_overlay, &Descriptor::role);
+    if (overlay != partitions.end())
+        file.refuse(cat("it has an overlay partition (", file_system_name(overlay->file_system),
+                        "), whose files apptainer shows over those of the image and Berth would not; make one image of "
+                        "both with apptainer build --sandbox and name the directory"));
     if (primary->offset < static_cast<int64_t>(sizeof(Header)) || primary->size <= 0 || primary->offset > file.size ||
         primary->size > file.size - primary->offset)
         file.refuse("its system partition is not within the file; fetch or make it again");

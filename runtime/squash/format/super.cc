@@ -1,5 +1,7 @@
 #include "runtime/squash/format/super.hh"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/format/codec.hh"
+#include "runtime/squash/format/image_file.hh"
 
 namespace berth::squash {
 
@@ -24,11 +27,22 @@ struct RawSuper {
 static_assert(sizeof(RawSuper) == 96);
 
 constexpr uint32_t squashfs_magic = 0x73717368;
+/// What `mksquashfs -stream` writes first, since it cannot go back: the superblock is the last of the file.
+constexpr uint32_t streamed_magic = 0x53515348;
 constexpr uint64_t absent = ~0ULL;
+
+/// Where it is something else that people take for an image.
+void refuse_other_kind(const SquashFile& file) {
+    if (std::string kind = other_kind(file.fd, file.start); !kind.empty())
+        throw Error(cat("reading ", printable(file.what, 4096), ": it is no squashfs file but ", kind));
+}
 
 void check_identity(const SquashFile& file, const RawSuper& raw) {
     auto refuse = [&](const std::string& why) { throw Error(cat("reading ", printable(file.what, 4096), ": ", why)); };
-    if (raw.magic != squashfs_magic) refuse("it is not a squashfs file");
+    if (raw.magic != squashfs_magic) {
+        refuse_other_kind(file);
+        refuse("it is not a squashfs file");
+    }
     if (raw.major != 4 || raw.minor != 0)
         refuse(cat("squashfs version ", raw.major, ".", raw.minor,
                    " is not supported, only 4.0; make it again with a current mksquashfs"));
@@ -76,14 +90,32 @@ void SquashFile::too_large(const std::string& problem) const {
     throw Error(cat("reading ", printable(what, 4096), ": ", problem, "; the squashfs file is refused"));
 }
 
+bool has_superblock_last(int fd, uint64_t start) {
+    uint32_t magic = 0;
+    return ::pread(fd, &magic, sizeof magic, static_cast<off_t>(start)) == sizeof magic && magic == streamed_magic;
+}
+
+void put_superblock_first(int fd, const std::string& what) {
+    RawSuper raw{};
+    auto size = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
+    if (size < 2 * sizeof raw || !has_superblock_last(fd, 0)) return;
+    if (!sys::pread_exact(fd, sys::bytes_of(raw), size - sizeof raw, what)) return;
+    if (::pwrite(fd, &raw, sizeof raw, 0) != sizeof raw ||
+        ::ftruncate(fd, static_cast<off_t>(size - sizeof raw)) != 0)
+        throw SysError(cat("writing ", what));
+}
+
 Super read_super(SquashFile& file) {
     auto there = static_cast<uint64_t>(sys::stat_of(file.fd, printable(file.what, 4096)).st_size);
     uint64_t space = there - std::min(there, file.start);
     file.size = file.size == 0 ? space : std::min(file.size, space);
     RawSuper raw{};
-    if (file.size < sizeof raw)
+    if (file.size < sizeof raw) {
+        refuse_other_kind(file);
         throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
+    }
     file.read(sys::bytes_of(raw), 0);
+    if (raw.magic == streamed_magic) file.read(sys::bytes_of(raw), file.size -= sizeof raw);
     check_identity(file, raw);
     if (raw.used > file.size) file.damaged(cat("it has ", file.size, " bytes but should have ", raw.used));
     check_bounds(file, raw);

@@ -43,4 +43,11 @@ struct Super {
 /// Throws Error for another version, an unsupported codec, or a truncated file.
 Super read_super(SquashFile& file);
 
+/// Whether a squashfs is as `mksquashfs -stream` writes it.
+bool has_superblock_last(int fd, uint64_t start);
+
+/// Makes a file that `mksquashfs -stream` wrote, whose superblock is its end, one that every reader knows: only the
+/// newest tools read the other form, and Linux does not. Any other file stays as it is.
+void put_superblock_first(int fd, const std::string& what);
+
 }  // namespace berth::squash
