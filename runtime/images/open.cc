@@ -143,7 +143,9 @@ std::optional<Digest> known_digest(const plan::Reference& reference, const store
     using Kind = plan::Reference::Kind;
     if (reference.kind == Kind::dockerd || reference.kind == Kind::podman) return {};
     if (reference.has_path()) {
-        auto digest = site.store.pull == plan::PullPolicy::always
+        // berth-pull tells what a folder without index.json is.
+        bool is_layout = reference.kind != Kind::oci || ::access((reference.path + "/index.json").c_str(), F_OK) == 0;
+        auto digest = site.store.pull == plan::PullPolicy::always || !is_layout
                           ? std::nullopt
                           : store.digest_of(store::file_record(reference).reference);
         return digest && store.has_image(*digest) ? digest : std::nullopt;

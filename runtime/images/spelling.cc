@@ -34,17 +34,18 @@ uint64_t octal(const char* field, size_t size) {
 std::string kind_of_tar(int fd) {
     constexpr unsigned entry_limit = 10'000;
     char block[block_size];
-    std::string found = "tar";
+    bool has_layout = false, has_blobs = false;
     uint64_t at = 0;
     for (unsigned i = 0; i < entry_limit; ++i) {
         if (::pread(fd, block, sizeof block, static_cast<off_t>(at)) != sizeof block || block[0] == '\0') break;
         std::string name(block, ::strnlen(block, 100));
         if (name.starts_with("./")) name.erase(0, 2);
         if (name == "manifest.json") return "docker-archive";
-        if (name == "oci-layout") found = "oci-archive";
+        has_layout |= name == "oci-layout";
+        has_blobs |= name == "index.json" || name.starts_with("blobs/");
         at += block_size + (octal(block + 124, 11) + block_size - 1) / block_size * block_size;
     }
-    return found;
+    return has_layout && has_blobs ? "oci-archive" : "tar";
 }
 
 /// As layers are, or with what archives alone are packed with: the magic numbers of xz, bzip2 and lz4. Skippable frames

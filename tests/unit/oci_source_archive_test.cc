@@ -80,7 +80,114 @@ TEST_CASE("the last of several entries of one name counts, and names may hold an
     CHECK(content(*files, odd) == "pax");
     CHECK(content(*files, "\xff\xfe") == "raw");
     CHECK(content(*files, std::string(300, 'l')) == "long");
-    CHECK_FALSE(files->root_file_system());
+    CHECK(files->root_file_system());
+}
+
+TEST_CASE("zeros may follow the compression of an archive, as bsdtar writes it to a pipe", "[source]") {
+    SourceScene scene;
+    std::string how = GENERATE("gzip", "zstd", "xz", "bzip2");
+    INFO(how);
+    std::string plain = scene.pull("docker-archive:" + scene.write("plain.tar", tar_of(saved())));
+    std::string root = scene.pull("docker-archive:" + scene.write("root.tar", root_tar()));
+    auto padded = [&](const std::string& tar) {
+        std::string bytes = fixtures::compressed(tar, how);
+        bytes.resize((bytes.size() / 10240 + 1) * 10240);
+        return bytes;
+    };
+    CHECK(scene.pull("docker-archive:" + scene.write("a.tar", padded(tar_of(saved())))) == plain);
+    CHECK(scene.pull("docker-archive:" + scene.write("b.tar", padded(root_tar()))) == root);
+    uint64_t read = 0;
+    std::string bytes = padded(root_tar());
+    opened(scene, bytes, [&](uint64_t more) { read += more; });
+    CHECK(read == bytes.size());
+    SourceScene other;
+    CHECK_THAT(other.failure("docker-archive:" + other.write("a.tar", padded(root_tar()) + "x")),
+               Contains("unpacking the archive"));
+}
+
+TEST_CASE("members of an archive may be sparse, in every form that GNU tar writes", "[source]") {
+    SourceScene scene;
+    std::string how = GENERATE("--format=gnu", "--format=pax --sparse-version=0.0",
+                               "--format=pax --sparse-version=0.1", "--format=pax --sparse-version=1.0");
+    INFO(how);
+    std::string hole(1 << 20, '\0'), layer = layer_tar();
+    // The archive of docker save of an image whose layer has its bytes behind and between holes.
+    std::string inner = fixtures::TarBuilder()
+                            .directory("etc/")
+                            .file("etc/hole", hole)
+                            .file("etc/os", "PRETTY=base\n")
+                            .file("etc/more", hole + "x")
+                            .finished();
+    FileMap files = saved();
+    files["layer.tar"] = inner + hole;
+    files["config.json"] = config_of(inner + hole);
+    files["all-hole"] = hole;
+    files["first"] = hole + "end";
+    std::string folder = scene.write("files", files), tar = scene.folder / "a.tar";
+    fixtures::run_command(
+        cat("cd '", folder, "' && for f in *; do cp --sparse=always \"$f\" \"$f.s\" && mv \"$f.s\" \"$f\"; ",
+            "done; tar -c -S --hole-detection=raw ", how, " -f '", tar, "' ."));
+    REQUIRE(std::filesystem::file_size(tar) < 200'000);
+    auto opened_files =
+        oci::open_archive(oci::open_archive_file(tar, "image a"), "image a", [&] { return scene.folder.create("s"); });
+    CHECK((content(*opened_files, "all-hole") == hole));
+    auto first = opened_files->find("first");
+    REQUIRE(first);
+    CHECK((oci::read_piece(*first, 2 << 20, "image a") == files["first"]));
+    CHECK(scene.os_of(scene.pull("docker-archive:" + tar)) == "PRETTY=base\n");
+    // And a root file system with holes.
+    std::string root = scene.folder / "root.tar";
+    std::string tree = scene.write("root", FileMap{{"etc/os", "PRETTY=base\n"}});
+    fixtures::run_command(
+        cat("cd '", tree, "' && truncate -s 1M etc/hole && tar -c -S ", how, " -f '", root, "' etc"));
+    CHECK(scene.os_of(scene.pull("docker-archive:" + root)) == "PRETTY=base\n");
+}
+
+TEST_CASE("a root file system is told by what is in it, whatever the application calls its files", "[source]") {
+    SourceScene scene;
+    auto os = [&](const FileMap& files) {
+        std::string tar = scene.write("a.tar", tar_of(files));
+        pull::Options options;
+        options.policy = pull::Policy::always;
+        return scene.os_of(scene.pull("docker-archive:" + tar, options));
+    };
+    // No directory has an entry.
+    CHECK(os({{"etc/os", "PRETTY=1\n"}}) == "PRETTY=1\n");
+    CHECK(os({{"./etc/os", "PRETTY=2\n"}, {"./manifest.json", R"({"name":"an application of the web"})"}}) ==
+          "PRETTY=2\n");
+    CHECK(os({{"etc/os", "PRETTY=3\n"}, {"manifest.json", "[1,2]"}, {"oci-layout", "x"}}) == "PRETTY=3\n");
+    CHECK(os({{"etc/os", "PRETTY=4\n"}, {"oci-layout", R"({"imageLayoutVersion":"1.0.0"})"}}) == "PRETTY=4\n");
+    // Of an image FROM scratch.
+    CHECK(opened(scene, tar_of({{"hello", "x"}, {"data/hello", "y"}}))->root_file_system());
+    CHECK(opened(scene, fixtures::TarBuilder().symlink("bin", "usr/bin").finished())->root_file_system());
+    // What is an image stays one, and what may have been one is not run as something else.
+    CHECK_FALSE(opened(scene, tar_of(saved()))->root_file_system());
+    Layout layout;
+    layout.entries = {layout.entry(layout.image(), "")};
+    layout.close();
+    CHECK_FALSE(opened(scene, tar_of(layout.files))->root_file_system());
+    std::string hex(64, 'a');
+    for (const FileMap& files : {FileMap{{hex + "/layer.tar", "x"}}, FileMap{{hex + ".json", "x"}},
+                                 FileMap{{"blobs/sha256/" + hex, "x"}}, FileMap{{"manifest.json", "[]"}},
+                                 FileMap{{"oci-layout", "x"}}, FileMap{{"repositories", "{}"}}})
+        CHECK_FALSE(opened(scene, tar_of(files))->root_file_system());
+}
+
+TEST_CASE("files of a root file system that an image cannot have are told", "[source]") {
+    SourceScene scene;
+    auto warnings = [&](const std::string& tar) {
+        pull::Meter meter("a.tar");
+        pull::pull(scene.store(), plan::parse_reference("docker-archive:" + scene.write("a.tar", tar)), {}, meter);
+        std::vector<std::string> out;
+        for (const pull::Event& event : meter.take_events())
+            if (event.kind == pull::Event::Kind::warning) out.push_back(event.text);
+        return out;
+    };
+    CHECK(warnings(root_tar()).empty());
+    auto told =
+        warnings(fixtures::TarBuilder().directory("etc/").file("etc/.wh.x", "y").file("etc/.wh.z", "").finished());
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(told[0], Contains("etc/.wh.x"));
 }
 
 TEST_CASE("the end of an archive may lack its zeros and the padding of the last file", "[source]") {
@@ -212,11 +319,12 @@ TEST_CASE("hostile row 13: an archive that claims what it has not", "[source][ho
         Builder::put(block, 124, 12, Builder::number(512, 12));
         block[156] = 'S';
         Builder::put(block, 257, 8, std::string("ustar  \0", 8));
+        // Its piece lies behind its end.
         Builder::put(block, 386, 12, Builder::number(1 << 20, 12));
         Builder::put(block, 398, 12, Builder::number(512, 12));
-        Builder::put(block, 483, 12, Builder::number((1 << 20) + 512, 12));
+        Builder::put(block, 483, 12, Builder::number(512, 12));
         builder.raw_header(block).data(std::string(512, 'x'));
-        word = "has a sparse file";
+        word = "sparse";
     }
     if (what == "negative")
         builder.file("b", "").item({.name = "a", .size_field = std::string(12, '\xff')}), word = "damaged";

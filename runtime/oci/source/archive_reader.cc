@@ -26,9 +26,22 @@ struct ArchiveReader::Input {
     std::vector<char> buffer = std::vector<char>(64 << 10);
     std::exception_ptr failure = {};
 
+    bool has_only_zeros_from(uint64_t position);
+
     static la_ssize_t read(archive*, void* self, const void** data);
     static la_int64_t skip(archive*, void* self, la_int64_t size);
 };
+
+/// What bsdtar pads an archive with that it writes to a pipe.
+bool ArchiveReader::Input::has_only_zeros_from(uint64_t position) {
+    while (position < end) {
+        auto part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), end - position));
+        if (!sys::pread_exact(file, part, position, what)) return false;
+        if (std::ranges::any_of(part, [](char c) { return c != '\0'; })) return false;
+        position += part.size();
+    }
+    return true;
+}
 
 la_ssize_t ArchiveReader::Input::read(archive*, void* self, const void** data) {
     auto& input = *static_cast<Input*>(self);
@@ -150,7 +163,9 @@ void ArchiveReader::read_all(const Sink& sink, const Advance& advance) {
     }
     if (result != ARCHIVE_EOF) fail();
     follow();
-    if (at != input_->end) throw Error("bytes follow the end of the compressed data");
+    if (at < input_->end && !input_->has_only_zeros_from(at))
+        throw Error("bytes follow the end of the compressed data");
+    if (advance) advance(input_->end - at);
 }
 
 }  // namespace berth::oci

@@ -35,8 +35,8 @@ class ArchiveReader {
 
     /// How many compressions are around the bytes. Known after next().
     unsigned compressions() const;
-    /// All bytes of the entry; `advance` comes to the size of the file. Throws Error when bytes follow the compressed
-    /// data.
+    /// All bytes of the entry; `advance` comes to the size of the file. Throws Error when anything but zeros follows
+    /// the compressed data.
     void read_all(const Sink& sink, const Advance& advance);
 
   private:

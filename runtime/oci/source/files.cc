@@ -28,7 +28,8 @@ class Folder : public Files {
             if (error.number() == ENOENT || error.number() == ENOTDIR) return std::nullopt;
             if (error.number() == ELOOP || error.number() == EXDEV)
                 throw Error(cat(what_, ": ", printable(path),
-                                " is or goes through a symlink, which an image layout has none of; refused"));
+                                " is or goes through a symlink, which an image layout has none of; refused; cp -rL "
+                                "makes a copy with files in their place"));
             throw;
         }
         struct stat st = sys::stat_of(file.get(), printable(path));
@@ -68,17 +69,41 @@ std::string read_piece(const Piece& piece, size_t limit, const std::string& what
     return out;
 }
 
-void stream_piece(const Piece& piece, const Sink& sink, const std::string& what) {
-    constexpr size_t part = 256 << 10;
-    std::vector<char> buffer(std::min<uint64_t>(part, piece.size));
-    std::string name = cat(what, ": ", printable(piece.name));
-    for (uint64_t at = 0; at < piece.size;) {
-        auto next = std::span(buffer).first(std::min<uint64_t>(buffer.size(), piece.size - at));
-        if (!sys::pread_exact(piece.file->get(), next, piece.offset + at, name))
-            throw Error(cat(name, ": became shorter while it was read"));
-        sink({next.data(), next.size()});
-        at += next.size();
+namespace {
+
+constexpr size_t streamed_at_once = 256 << 10;
+
+void stream_zeros(uint64_t size, const Sink& sink) {
+    static const std::string zeros(streamed_at_once, '\0');
+    for (uint64_t part; size > 0; size -= part) {
+        part = std::min<uint64_t>(size, zeros.size());
+        sink(std::string_view(zeros).substr(0, part));
     }
+}
+
+}  // namespace
+
+void stream_piece(const Piece& piece, const Sink& sink, const std::string& what) {
+    std::vector<char> buffer(std::min<uint64_t>(streamed_at_once, piece.size));
+    std::string name = cat(what, ": ", printable(piece.name));
+    auto stream_stored = [&](uint64_t from, uint64_t size) {
+        for (uint64_t at = 0; at < size;) {
+            auto next = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
+            if (!sys::pread_exact(piece.file->get(), next, from + at, name))
+                throw Error(cat(name, ": became shorter while it was read"));
+            sink({next.data(), next.size()});
+            at += next.size();
+        }
+    };
+    if (!piece.stored) return stream_stored(piece.offset, piece.size);
+    uint64_t at = 0, from = piece.offset;
+    for (const SparsePiece& part : *piece.stored) {
+        stream_zeros(part.offset - at, sink);
+        stream_stored(from, part.length);
+        at = part.offset + part.length;
+        from += part.length;
+    }
+    stream_zeros(piece.size - at, sink);
 }
 
 }  // namespace berth::oci

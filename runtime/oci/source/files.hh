@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/oci/layer/tar_header.hh"
 #include "runtime/oci/sink.hh"
 
 namespace berth::oci {
@@ -17,7 +19,11 @@ struct Piece {
     uint64_t offset = 0;
     uint64_t size = 0;
     std::string name;  ///< for messages
+    /// Of a sparse file of an archive: what is stored, one after another from `offset` on; in order, and within `size`.
+    std::shared_ptr<const std::vector<SparsePiece>> stored = {};
 };
+
+class LargeWindows;
 
 /// Safe to use from many threads.
 class Files {
@@ -28,6 +34,8 @@ class Files {
     virtual std::optional<Piece> find(const std::string& path) const = 0;
     /// The whole as one tar, when it is an archive of a root file system, not of an image; nothing for a folder.
     virtual std::optional<Piece> root_file_system() const { return std::nullopt; }
+    /// Of a root file system, the first name that would be a whiteout in a layer; empty where none is known.
+    virtual std::string first_whiteout() const { return {}; }
 };
 
 /// Gives an empty file without a name, open for reading and writing.
@@ -44,7 +52,7 @@ using Advance = std::function<void(uint64_t bytes)>;
 /// `file`. Throws Error for one that is malformed, is compressed more than once, or has more than archive_entry_limit
 /// entries.
 std::shared_ptr<const Files> open_archive(Fd file, const std::string& what, const Scratch& scratch,
-                                          const Advance& advance = {});
+                                          const Advance& advance = {}, LargeWindows* windows = nullptr);
 
 /// Opens the file for open_archive. Throws Error for anything but a regular file.
 Fd open_archive_file(const std::string& path, const std::string& what);

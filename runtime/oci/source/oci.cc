@@ -33,6 +33,7 @@ class OciSource : public Source {
 
   private:
     const Descriptor& root();
+    bool is_of_skopeo() const;
     void check_layout() const;
     std::vector<Named> images() const;
     Descriptor select(const std::vector<Named>& images) const;
@@ -63,7 +64,17 @@ std::string OciSource::required(const std::string& name, const char* missing) co
     return read_piece(*found, document_limit, what_);
 }
 
+/// A folder as skopeo's dir: has it, which people take for a layout.
+bool OciSource::is_of_skopeo() const {
+    auto version = files_->find("version");
+    return version && version->size < 100 &&
+           read_piece(*version, 100, what_).starts_with("Directory Transport Version:");
+}
+
 void OciSource::check_layout() const {
+    if (!files_->find("oci-layout") && is_of_skopeo())
+        throw Error(cat(what_, ": has no oci-layout, since it is a folder of skopeo's dir: form; make a layout of it "
+                               "with skopeo copy dir:FOLDER oci:OTHER"));
     bool is_docker = !files_->find("oci-layout") && files_->find("manifest.json");
     json layout = parse_json(
         required("oci-layout",
@@ -85,13 +96,14 @@ std::vector<Named> OciSource::images() const {
     // their order.
     json document = parse_json(text, what_);
     const json& entries = *array_member(document, "manifests", what_);
+    if (index->entries.empty() && !index->unreadable.empty()) throw Error(index->unreadable[0].problem);
     std::vector<Named> out;
     size_t next = 0;
     for (const json& entry : entries) {
         if (next == index->entries.size()) break;
         const Descriptor& descriptor = index->entries[next].descriptor;
-        if (string_member(entry, "digest", what_) != descriptor.digest.text() ||
-            string_member(entry, "mediaType", what_) != descriptor.media_type)
+        if (entry.value("digest", json()) != descriptor.digest.text() ||
+            entry.value("mediaType", json()) != descriptor.media_type)
             continue;
         ++next;
         const json* annotations = object_member(entry, "annotations", what_);

@@ -19,7 +19,7 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/settings.hh"
-#include "runtime/squash/format/sif.hh"
+#include "runtime/squash/format/image_file.hh"
 
 namespace berth::pull {
 
@@ -90,9 +90,9 @@ std::string imported(const ImportArguments& arguments, plan::Reference reference
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path) {
         Fd file = file_of(reference);
-        std::string kind = squash::is_sif(file.get()) ? "" : archive_kind(file.get());
+        std::string kind = squash::find_squashfs(file.get(), reference.path).size > 0 ? "" : archive_kind(file.get());
         if (kind.empty()) return copied(arguments, reference, site, file.get(), output, event);
-        reference = as_archive(store, reference, kind);
+        reference = as_archive(store, reference, kind, site.limits.pull_memory);
         check_image_here(site, reference);
     }
     Deadline deadline(site, output);

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <ctime>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/layer/decompress.hh"
 #include "runtime/oci/source/local.hh"
 #include "runtime/store/file_record.hh"
 
@@ -36,15 +38,17 @@ oci::Scratch scratch_in(const store::Store& store) {
 
 }  // namespace
 
-plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind) {
+plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind, uint64_t memory) {
     if (kind == "oci-archive" || kind == "docker-archive" || kind == "tar") {
         file.kind = kind == "oci-archive" ? Kind::oci_archive : Kind::docker_archive;
         return file;
     }
     // Compressed: what it is can be seen only inside.
     std::string what = cat("image ", printable(file.path, 1024));
-    auto files = oci::open_archive(oci::open_archive_file(file.path, what), what, scratch_in(store));
-    bool is_oci = files->find("oci-layout") && !files->find("manifest.json");
+    oci::LargeWindows windows(memory);
+    auto files =
+        oci::open_archive(oci::open_archive_file(file.path, what), what, scratch_in(store), {}, &windows);
+    bool is_oci = !files->root_file_system() && files->find("oci-layout") && !files->find("manifest.json");
     file.kind = is_oci ? Kind::oci_archive : Kind::docker_archive;
     return file;
 }
@@ -56,7 +60,15 @@ plan::Reference record_of(const plan::Reference& reference, const Options& optio
         meter.begin(Phase::asking, cat("asking ", daemon.program, " about image ", printable(reference.text(), 1024)));
         return store::id_record(oci::find_in_daemon(daemon, reference));
     }
-    return store::file_record(reference).reference;
+    try {
+        return store::file_record(reference).reference;
+    } catch (const SysError& error) {
+        if (reference.kind != Kind::oci || error.number() != ENOENT) throw;
+        // What a folder is that is no layout tells the reader of layouts.
+        std::string what = cat("image ", printable(reference.text(), 1024));
+        (void)oci::make_oci_source(oci::open_folder(reference.path, what), reference.selector, what)->resolve();
+        throw;
+    }
 }
 
 bool is_still_true(const plan::Reference& reference, const plan::Reference& record) {
@@ -74,13 +86,18 @@ std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::
     auto archive = [&](Fd file) {
         meter.begin(Phase::reading, cat("reading the archive of ", what),
                     static_cast<uint64_t>(sys::stat_of(file.get(), what).st_size));
-        return oci::open_archive(std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); });
+        oci::LargeWindows windows(options.limits.memory);
+        return oci::open_archive(
+            std::move(file), what, scratch, [&](uint64_t bytes) { meter.advance(bytes); }, &windows);
     };
     auto docker_source = [&](const oci::Files& files) {
         auto root = files.root_file_system();
         if (!root) return oci::make_docker_source(files, reference, what);
         if (!reference.selector.empty())
             throw Error(cat(what, ": is a root file system, which has no names; leave the name away"));
+        if (std::string name = files.first_whiteout(); !name.empty())
+            meter.warn(cat(what, ": files whose names begin with .wh. are left out, ", printable(name, 1024),
+                           " is the first: layers of images say with such names what is removed"));
         meter.begin(Phase::reading, cat("reading the root file system of ", what), root->size);
         return oci::make_export_source(*root, what, [&](uint64_t bytes) { meter.advance(bytes); });
     };

@@ -23,7 +23,8 @@ bool is_still_true(const plan::Reference& reference, const plan::Reference& reco
 std::unique_ptr<oci::Source> open_source(const store::Store& store, const plan::Reference& reference,
                                          const plan::Reference& record, const Options& options, Meter& meter);
 
-/// The image in the file `file`, an archive of the kind that archive_kind() says, by its own name. Throws Error.
-plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind);
+/// The image in the file `file`, an archive of the kind that archive_kind() says, by its own name. `memory` is
+/// limits.pull_memory, for one that is packed. Throws Error.
+plan::Reference as_archive(const store::Store& store, plan::Reference file, const std::string& kind, uint64_t memory);
 
 }  // namespace berth::pull
