@@ -286,6 +286,19 @@ def sif(image):
     return header.ljust(128, b"\0") + partition.ljust(585, b"\0") + image
 
 
+def appimage(image):
+    """`image` behind a program of 64 bytes, which says that it is an AppImage."""
+    head = bytearray(64)
+    head[:11] = b"\x7fELF\2\1\1\0AI\2"
+    struct.pack_into("<Q", head, 0x28, 64)
+    return bytes(head) + image
+
+
+def streamed(image):
+    """As `mksquashfs -stream` writes it."""
+    return b"HSQS" + bytes(92) + image[96:] + bytes(-len(image) % 4096) + image[:96]
+
+
 def stored(program):
     """The index of a stored image, and the image as one file with its config."""
     with tempfile.TemporaryDirectory() as folder:
@@ -384,7 +397,9 @@ def environments():
         (2, "PYTORCH_VERSION=2\0A=1\0SLURM_PROCID=1\0SLURM_STEP_NODELIST=n[1-2]\0SLURM_JOB_ID=7"),
         (3, "PATH=/bin\nA=\"b c\"\nB='x'\n#\n" + 'cd "/workspace" && unset OLDPWD || exit 1\n'),
         (4, "# a\nA=${HOME}\nB='x'\ntmpfs /a tmpfs size=1G\n${X}/b\t/c none x-create=dir,bind,ro 0 -1\n"
-            "/d\\040e rbind\n")]
+            "/d\\040e rbind\n"),
+        (5, '#!/bin/sh\nexport PATH="/opt/bin:/bin"\nexport LANG="${LANG:-"C.UTF-8"}"\nexport OPEN="${OPEN:-}"\n'
+            "A='b c'\nexport A\nexport B=a\nexport C=\"\\$x \\\"\"\nexport D=$(id)\n")]
 
 
 def records(*pairs):
@@ -619,7 +634,8 @@ def main():
         "environment_file": environment_files(), "options": options(), "messages": messages(), "tar": tars(),
         "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
-        "squashfs": images + [sif(images[0]), file_with_config], "index": [index], "share_paths": share_paths(),
+        "squashfs": images + [sif(images[0]), file_with_config, appimage(images[0]), streamed(images[0]),
+            b"#!/usr/bin/env run-singularity\n" + images[0]], "index": [index], "share_paths": share_paths(),
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),
