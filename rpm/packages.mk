@@ -23,11 +23,16 @@ install-files:
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
 	install -D -m 644 conf/completions/_berth $(DESTDIR)$(ZSH_COMPLETION_DIR)/_berth
-	install -m 644 README.md ARCHITECTURE.md SECURITY.md CHANGELOG.md LICENSE $(DESTDIR)$(DATADIR)/doc/berth
-	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor \
+	install -D -m 644 conf/completions/berth.fish $(DESTDIR)$(FISH_COMPLETION_DIR)/berth.fish
+	install -m 644 README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md CHANGELOG.md LICENSE \
+	  $(DESTDIR)$(DATADIR)/doc/berth
+	install -d $(DESTDIR)$(DATADIR)/doc/berth/docs/install $(DESTDIR)$(DATADIR)/doc/berth/docs/adr \
+	  $(DESTDIR)$(DATADIR)/doc/berth/docs/pictures $(DESTDIR)$(DATADIR)/doc/berth/examples/apparmor \
 	  $(DESTDIR)$(DATADIR)/doc/berth/examples/selinux
 	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs
 	install -m 644 $(wildcard docs/install/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs/install
+	install -m 644 $(wildcard docs/adr/*.md) $(DESTDIR)$(DATADIR)/doc/berth/docs/adr
+	install -m 644 $(wildcard docs/pictures/*) $(DESTDIR)$(DATADIR)/doc/berth/docs/pictures
 	install -d $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
 	install -m 644 $(wildcard conf/systemd/*) $(DESTDIR)$(DATADIR)/doc/berth/examples/systemd
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/apparmor/berth | \
@@ -59,7 +64,7 @@ install-mig:
 # Debian packages of what is built here, in $(BUILD)/deb.
 deb: $(BUILD)/deb/made
 $(BUILD)/deb/made: $(programs) $(plugin) Makefile rpm/packages.mk scripts/make-debs scripts/package-files \
-    $(wildcard *.md docs/*.md docs/install/*.md conf/* conf/*/* man/* rpm/debian/* rpm/debian/*/*)
+    $(wildcard *.md docs/*.md docs/*/* conf/* conf/*/* man/* rpm/debian/* rpm/debian/*/*)
 	scripts/make-debs $(BUILD) $(VERSION)
 	@touch $@
 

@@ -77,6 +77,27 @@ contents() {
     "$(cd "$tmp/stage" && find . ! -type d -printf '/%P\n' | sort)"
 }
 
+@test "each link of the installed documents leads somewhere" {
+  local stage=$BATS_TEST_TMPDIR/stage
+  make -s -C "$repo" install-files BUILD="$build" DESTDIR="$stage" PREFIX=/usr > "$BATS_TEST_TMPDIR/make.log"
+  run -0 "$repo/tests/packages/follow_links.py" "$stage/usr/share/doc/berth"
+  expect_equal "$output" ""
+  # One that leads nowhere is seen: a file that is not there, a heading, and what is outside of the folder.
+  echo '[a](docs/none.md) [b](README.md#none) [c](../outside.md) [d](README.md)' > "$stage/usr/share/doc/berth/X.md"
+  touch "$stage/usr/share/doc/outside.md"
+  run ! "$repo/tests/packages/follow_links.py" "$stage/usr/share/doc/berth"
+  expect_equal "$output" "X.md: docs/none.md
+X.md: README.md#none
+X.md: ../outside.md"
+}
+
+@test "neither apt nor dnf brings a Slurm along, whose plugins could be those of another release" {
+  expect_equal "$(rpm -qp --recommends "$slurm_rpm")" ""
+  expect_equal "$(rpm -qp --suggests "$slurm_rpm")" slurm
+  expect_equal "$(dpkg-deb -f "$slurm_deb" Recommends)" ""
+  expect_equal "$(dpkg-deb -f "$slurm_deb" Suggests)" "slurm-wlm-basic-plugins | slurm-smd"
+}
+
 @test "the command enroot is in a package of its own, which goes with its berth and not with Enroot" {
   diff <(contents "$enroot_deb") <(contents "$enroot_rpm")
   dpkg-deb -c "$enroot_deb" | grep -q ' ./usr/bin/enroot -> berth$'
