@@ -17,6 +17,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/helper_program.hh"
 #include "runtime/base/text.hh"
 #include "spank/device_filter.hh"
 #include "spank/leaf.hh"
@@ -38,17 +39,6 @@ struct Launch {
     const gid_t* groups;
     size_t group_count;
 };
-
-/// A site's mistake with the helper's file would hand users' steps to whoever can write it.
-void check_program(const std::string& program) {
-    struct stat info;
-    if (stat(program.c_str(), &info) != 0)
-        throw SysError(cat("looking for the helper ", program, " (helper= in plugstack.conf)"));
-    if (!S_ISREG(info.st_mode) || info.st_uid != 0 || (info.st_mode & 022) != 0)
-        throw Error(
-            cat("the helper ", program,
-                " must be a file of root's that nobody else can write to; run chown root and chmod go-w on it"));
-}
 
 /// -1 as an id means: leave it.
 long set_user(uid_t real, uid_t effective, uid_t saved) {
@@ -203,7 +193,7 @@ void reap(pid_t pid) {
 
 StartedHelper start_helper(const std::string& program, const HelperIdentity& identity, std::vector<std::string> words,
                            HelperPlace place) {
-    check_program(program);
+    check_helper_program(program);
     auto&& [ours, theirs] = make_channel();
     auto&& [report_read, report_write] = make_channel();
     char name[] = "berth", path[] = "PATH=/usr/local/bin:/usr/bin:/bin";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -27,9 +28,18 @@ const char* word_of(Verdict verdict) {
     return "";
 }
 
+/// Of eight columns. Failures are red on a terminal (https://no-color.org for who wants none).
+std::string shown_verdict(Verdict verdict) {
+    std::string word = word_of(verdict), blanks(8 - word.size(), ' ');
+    const char* no_color = std::getenv("NO_COLOR");
+    bool colored = verdict == Verdict::failure && ::isatty(STDOUT_FILENO) == 1 && (!no_color || *no_color == '\0');
+    return cat(colored ? "\033[1;31m" : "", word, colored ? "\033[0m" : "", blanks);
+}
+
 void print_text(const std::vector<Finding>& findings) {
     for (const Finding& finding : findings) {
-        std::printf("%-8s %-16s %s\n", word_of(finding.verdict), finding.subject.c_str(), finding.text.c_str());
+        std::printf("%s %-16s %s\n", shown_verdict(finding.verdict).c_str(), finding.subject.c_str(),
+                    finding.text.c_str());
         if (!finding.advice.empty()) std::printf("%25s -> %s\n", "", finding.advice.c_str());
     }
 }

@@ -1,12 +1,21 @@
 // The program `berth`: a word chooses the command; each command is a file in cli/.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/nearest.hh"
+#include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/enroot_program.hh"
+#include "runtime/config/site_file.hh"
 #include "runtime/host/own_program.hh"
+#include "runtime/request/unknown_variables.hh"
 
 namespace {
 
@@ -48,9 +57,20 @@ constexpr const char* usage =
     "\n"
     "berth COMMAND --help lists the options of a command; see also berth(1).\n";
 
-int help(int, char**) {
-    std::fputs(usage, stdout);
-    return 0;
+Command* command_of(const char* word);
+std::string unknown_command(const std::string& word);
+
+/// `berth help run` is `berth run --help`.
+int help(int argc, char** argv) {
+    Command* command = argc > 1 ? command_of(argv[1]) : nullptr;
+    if (argc > 1 && !command) throw berth::Error(unknown_command(argv[1]));
+    if (!command || command == help) {
+        std::fputs(usage, stdout);
+        return 0;
+    }
+    char option[] = "--help";
+    char* words[] = {argv[1], option, nullptr};
+    return command(2, words);
 }
 
 int version(int, char**) {
@@ -58,13 +78,22 @@ int version(int, char**) {
     return 0;
 }
 
-Command* command_of(const char* word) {
-    struct Entry {
-        const char* word;
-        Command* run;
-    };
+/// Not of commands that the plugin and other programs of Berth's call.
+bool is_for_people(Command* command) {
     namespace cli = berth::cli;
-    static constexpr Entry commands[] = {{"step", cli::step},       {"end-job", cli::end_job},
+    Command* others[] = {cli::step, cli::end_job, cli::end_step, cli::enter,       cli::resolve,
+                         cli::agree, cli::define, cli::nvml,     cli::srun_options};
+    return std::ranges::find(others, command) == std::end(others);
+}
+
+struct Entry {
+    const char* word;
+    Command* run;
+};
+
+std::span<const Entry> commands() {
+    namespace cli = berth::cli;
+    static constexpr Entry all[] = {{"step", cli::step},       {"end-job", cli::end_job},
                                          {"end-step", cli::end_step}, {"enter", cli::enter},
                                          {"ssh-config", cli::ssh_config},
                                          {"resolve", cli::resolve}, {"agree", cli::agree},
@@ -87,9 +116,31 @@ Command* command_of(const char* word) {
                                          {"version", version},      {"--version", version},
                                          {"help", help},            {"--help", help},
                                          {"-h", help}};
-    for (const Entry& entry : commands)
+    return all;
+}
+
+Command* command_of(const char* word) {
+    for (const Entry& entry : commands())
         if (std::strcmp(entry.word, word) == 0) return entry.run;
     return nullptr;
+}
+
+std::string unknown_command(const std::string& word) {
+    std::vector<std::string> words;
+    for (const Entry& entry : commands())
+        if (is_for_people(entry.run)) words.emplace_back(entry.word);
+    return berth::cat("there is no command ", berth::printable(word), "; berth help lists those that there are",
+                      berth::meant(word, words));
+}
+
+/// The plugin's are started with the environment of a job, of which srun has told.
+void note_unknown_variables(Command* command) {
+    if (!is_for_people(command) || command == help || command == version) return;
+    std::vector<std::string> environment = berth::environment_of_this_process();
+    std::vector<std::string> unknown = berth::plan::unknown_variables(environment);
+    for (std::string& one : berth::plan::unknown_key_variables(environment)) unknown.push_back(std::move(one));
+    if (std::string note = berth::plan::unknown_variables_note(unknown); !note.empty())
+        std::fprintf(stderr, "berth: %s\n", note.c_str());
 }
 
 }  // namespace
@@ -99,8 +150,10 @@ int main(int argc, char** argv) {
     if (std::strcmp(slash ? slash + 1 : argv[0], "enroot") == 0) return berth::cli::enroot_program(argc, argv);
     Command* command = argc > 1 ? command_of(argv[1]) : nullptr;
     if (!command) {
-        if (argc > 1) std::fprintf(stderr, "berth: there is no command '%s'\n", argv[1]);
-        std::fputs(usage, stderr);
+        if (argc > 1)
+            std::fprintf(stderr, "berth: %s\n", unknown_command(argv[1]).c_str());
+        else
+            std::fputs(usage, stderr);
         return berth::exit_failure;
     }
     try {
@@ -108,6 +161,7 @@ int main(int argc, char** argv) {
         namespace cli = berth::cli;
         if (command == cli::run || command == cli::profile || command == cli::exec || command == cli::enter)
             berth::leave_own_file(argv);
+        note_unknown_variables(command);
         return command(argc - 1, argv + 1);
     } catch (const berth::Error& error) {
         std::fprintf(stderr, "berth: %s\n", error.what());

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/config/command_line.hh"
@@ -19,7 +20,7 @@ namespace {
 
 struct Places {
     std::string plugstack;  ///< plugstack.conf
-    std::string folder;     ///< plugstack.conf.d beside it
+    std::string folder;     ///< plugstack.conf.d beside it, or where that stays
     std::string file;       ///< berth.conf in there, which loads the plugin
     /// where --disable keeps a file with the site's own words: the first of them that no include of the site matches
     std::vector<std::string> kept;
@@ -30,7 +31,10 @@ enum class Entry { none, link, file };
 Places places_in(const std::string& slurm_folder) {
     Places out;
     out.plugstack = plugstack_of(slurm_folder);
-    out.folder = out.plugstack.substr(0, out.plugstack.rfind('/')) + "/plugstack.conf.d";
+    std::string folder = out.plugstack.substr(0, out.plugstack.rfind('/'));
+    // slurmctld sends what is in there (configless Slurm), and a reboot removes the rest.
+    if (folder == "/run/slurm/conf") folder = "/etc/slurm";
+    out.folder = folder + "/plugstack.conf.d";
     out.file = out.folder + "/berth.conf";
     out.kept = {out.file + ".disabled", out.folder + "/.berth.conf.disabled", out.folder + ".berth-disabled"};
     return out;
@@ -75,12 +79,24 @@ std::string example() {
 /// In place of a link that may be there, so that no slurmd that starts meanwhile finds none.
 void make_link(const Places& at) {
     std::string target = example(), unfinished = cat(at.folder, "/.berth.", ::getpid());
-    if (::mkdir(at.folder.c_str(), 0755) != 0 && errno != EEXIST)
-        throw SysError(cat("making ", at.folder, " (root may)"));
+    try {
+        sys::make_directories(at.folder, 0755);
+    } catch (const Error& error) {
+        throw Error(cat(error.what(), " (root may)"));
+    }
     if (::symlink(target.c_str(), unfinished.c_str()) != 0)
         throw SysError(cat("making the link ", at.file, " (root may)"));
     move(unfinished, at.file);
     std::printf("%s: a link to %s now\n", at.file.c_str(), target.c_str());
+}
+
+/// A slurmd that reads a line with a mistake does not start, nor does any srun.
+void note_restart(const Places& at) {
+    std::vector<std::string> looked;
+    PlugstackLine line = find_plugstack_line(at.plugstack, plugin_name, looked);
+    if (std::string problem = problem_of_line(line); !problem.empty())
+        throw Error(cat(line.file, ": ", problem, "; mend the line before slurmd is restarted"));
+    std::printf("%s leads to it: restart slurmd\n", at.plugstack.c_str());
 }
 
 void enable(const Places& at) {
@@ -106,7 +122,7 @@ void enable(const Places& at) {
         std::printf("%s does not include it: add the line \"include %s/*.conf\"\n", at.plugstack.c_str(),
                     at.folder.c_str());
     else
-        std::printf("%s leads to it: restart slurmd\n", at.plugstack.c_str());
+        note_restart(at);
     if (std::string pyxis = loaded_by(at.plugstack, "pyxis"); !pyxis.empty())
         std::printf("%s loads the plugin of Pyxis, which does the work until that line is taken out\n", pyxis.c_str());
 }

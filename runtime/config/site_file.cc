@@ -4,10 +4,12 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/json_text.hh"
+#include "runtime/base/nearest.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_keys.hh"
 #include "runtime/config/site_syntax.hh"
 #include "runtime/request/names.hh"
+#include "runtime/request/unknown_variables.hh"
 
 namespace berth::plan {
 
@@ -48,7 +50,8 @@ void set_registry_key(RegistrySettings& registry, const toml::key& key, const to
     else if (key.str() == "mirror")
         registry.mirrors = hosts_of(value, path, name);
     else
-        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)"));
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (known: plain_http ca mirror)",
+                        meant(key.str(), {"plain_http", "ca", "mirror"})));
 }
 
 void read_registry(Site& site, const toml::node& node, const std::string& host, const std::string& name,
@@ -63,6 +66,12 @@ void read_registry(Site& site, const toml::node& node, const std::string& host, 
     }
 }
 
+std::vector<std::string> key_names() {
+    std::vector<std::string> out;
+    for (const auto& [key, meaning] : keys()) out.push_back(key);
+    return out;
+}
+
 void read_key(Site& site, const std::string& path, const toml::key& key, const toml::node& value,
               const std::string& name) {
     auto found = keys().find(path);
@@ -71,8 +80,8 @@ void read_key(Site& site, const std::string& path, const toml::key& key, const t
                         "mounted could send layers of its own making; delete the line: steps of several nodes share "
                         "as before, and for job arrays there is store.shared"));
     if (found == keys().end())
-        throw Error(cat(place(name, key.source()), ": unknown key ", path,
-                        " (the known ones are in the commented file that comes with berth)"));
+        throw Error(cat(place(name, key.source()), ": unknown key ", path, " (berth.conf(5) has all)",
+                        meant(path, key_names())));
     found->second.set(site, value, path, name);
     site.origins[path] = {name, value.source().begin.line, {}, false};
 }
@@ -98,7 +107,7 @@ Site read_site(std::string_view text, const std::string& name, Mistakes& mistake
             const toml::table* table = value.as_table();
             if (!table)
                 throw Error(cat(place(name, key.source()), ": unknown key ", printable(key.str()),
-                                " outside of a section such as [store]"));
+                                " outside of a section such as [store] (berth.conf(5) has all)"));
             read_section(site, std::string(key.str()), *table, name, mistakes);
         });
     std::stable_sort(mistakes.begin(), mistakes.end(), [&](const std::string& a, const std::string& b) {
@@ -185,6 +194,18 @@ void apply_environment(Site& site, const std::vector<std::string>& environment, 
             site.origins[key] = {{}, 0, user ? name : "plugstack.conf", user};
         }
     }
+}
+
+std::vector<std::string> unknown_key_variables(const std::vector<std::string>& environment) {
+    std::vector<std::string> out, known;
+    for (const std::string& text : environment) {
+        std::string name = text.substr(0, text.find('='));
+        if (!is_of_section(name) || is_known_variable(name) || text.ends_with('=')) continue;
+        if (known.empty())
+            for (const std::string& key : key_names()) known.push_back(variable_of(key));
+        if (std::find(known.begin(), known.end(), name) == known.end()) out.push_back(with_meant(name, known));
+    }
+    return out;
 }
 
 bool Site::set_by_user(const std::string& key) const {

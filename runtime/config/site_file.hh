@@ -28,6 +28,9 @@ void apply_environment(Site& site, const std::vector<std::string>& environment, 
 /// The variable for a key: "BERTH_STORE_PATH" for "store.path".
 std::string variable_of(const std::string& key);
 
+/// Variables BERTH_SECTION_KEY of `environment` that name no key, as unknown_variables() writes them.
+std::vector<std::string> unknown_key_variables(const std::vector<std::string>& environment);
+
 /// A key with its value as the file would have it, which is JSON as well, and where that comes from.
 struct ShownKey {
     std::string key, value;

@@ -329,6 +329,16 @@ void checked(const std::string& text, const std::string& where, Check check) try
     throw Error(cat(where, ": \"", printable(text, 4096), "\": ", error.what()));
 }
 
+/// With a sign that stands for nothing all users would write to one file, of which the first one keeps the others out.
+void set_event_log(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
+    place_key(events(&EventSettings::log), "syslog", "an absolute path, \"syslog\" or \"\"").set(site, node, key, name);
+    const std::string& path = site.events.log;
+    for (size_t at = path.find('%'); at != path.npos; at = path.find('%', at + 2))
+        if (at + 1 == path.size() || std::string_view("uUhn%").find(path[at + 1]) == std::string_view::npos)
+            throw Error(cat(place(name, node.source()), ": ", key, ": \"", printable(path.substr(at, 2)),
+                            "\" stands for nothing; there are %u, %U, %h, %n and %%"));
+}
+
 void set_networks(Site& site, const toml::node& node, const std::string& key, const std::string& name) {
     names_key(share(&ShareSettings::networks)).set(site, node, key, name);
     for (const std::string& text : site.share.networks)
@@ -423,7 +433,7 @@ const std::map<std::string, Key>& keys() {
         {"mpi.libraries", locked(list_key(mpi(&MpiSettings::libraries), paths_wanted, check_path))},
         {"mpi.dependencies", locked(list_key(mpi(&MpiSettings::dependencies), paths_wanted, check_path))},
         {"mpi.mounts", locked(list_key(mpi(&MpiSettings::mounts), paths_wanted, check_path))},
-        {"events.log", place_key(events(&EventSettings::log), "syslog", "an absolute path, \"syslog\" or \"\"")},
+        {"events.log", {Key::Type::text, set_event_log, shown(events(&EventSettings::log))}},
         {"events.counters", place_key(events(&EventSettings::counters), "", "an absolute path of a folder or \"\"")},
         {"hooks.folder", locked(root_key(hooks(&HookSettings::folder)))},
         {"hooks.timeout", locked(number_key(hooks(&HookSettings::timeout), 1, 600, " seconds"))},

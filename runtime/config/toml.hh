@@ -20,8 +20,10 @@ struct BrokenAssertion {};
 
 namespace berth::plan {
 
-/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN".
+/// Where a TOML node stands, for messages: "FILE:LINE:COLUMN"; of what is no text of a file, as the value of a
+/// variable, `name` alone.
 inline std::string place(const std::string& name, const toml::source_region& at) {
+    if (at.begin.line == 0) return name;
     return cat(name, ":", at.begin.line, ":", at.begin.column);
 }
 

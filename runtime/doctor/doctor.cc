@@ -18,6 +18,17 @@ std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
     return {major, minor};
 }
 
+/// A finding of which the reason may end with what to do ("...; run chown root on it"). That is the advice then:
+/// `otherwise` is for what says nothing of the kind.
+Finding advised(Verdict verdict, const char* subject, const std::string& problem, const std::string& otherwise) {
+    static constexpr std::string_view verbs[] = {"set", "run", "correct", "write", "let", "unset", "remove"};
+    size_t at = problem.rfind("; ");
+    std::string last = at == problem.npos ? "" : problem.substr(at + 2);
+    if (std::ranges::find(verbs, last.substr(0, last.find(' '))) == std::end(verbs))
+        return {verdict, subject, problem, otherwise};
+    return {verdict, subject, problem.substr(0, at), last};
+}
+
 Finding kernel(const DoctorFacts& facts) {
     // Overlay file systems in user namespaces came with 5.11, mount_setattr(2) with 5.12.
     if (kernel_version(facts.kernel) < std::pair(5U, 12U))
@@ -44,7 +55,9 @@ Finding user_namespaces(const DoctorFacts& facts) {
     if (facts.user_namespace)
         return {Verdict::failure, "user namespaces", *facts.user_namespace,
                 advice_on_denial(*facts.user_namespace,
-                                 "change the setting that the line names; keep it in /etc/sysctl.d/")};
+                                 facts.user_namespace->find("a chroot") == std::string::npos
+                                     ? "change the setting that the line names; keep it in /etc/sysctl.d/"
+                                     : "run it outside of the chroot, or of the container whose seccomp filter it is")};
     long most = facts.settings.max_user_namespaces.value_or(0);
     // A container takes one, and every step of every job on the node has one.
     if (facts.settings.max_user_namespaces && most < 1000)
@@ -117,15 +130,17 @@ Finding programs(const DoctorFacts& facts) {
 
 Finding site_file(const DoctorFacts& facts) {
     if (!facts.site_file_problem.empty())
-        return {Verdict::failure, "site file", facts.site_file_problem, "mend the line that is named"};
+        return advised(Verdict::failure, "site file", facts.site_file_problem,
+                       facts.site_file_problem.starts_with("BERTH_") ? "change the variable, or unset it"
+                                                                     : "mend the line that is named");
     return {Verdict::ok, "site file", "no mistake in it", ""};
 }
 
 Finding store(const DoctorFacts& facts) {
     const PlaceFacts& place = facts.store;
     if (!place.problem.empty())
-        return {Verdict::failure, "store", place.problem,
-                "let root remove what is in its place, or set store.path in berth.conf"};
+        return advised(Verdict::failure, "store", place.problem,
+                       "let root remove what is in its place, or set store.path in berth.conf");
     std::string text = cat(place.path, " on ", place.file_system, ", ", human_bytes(place.free_bytes), " free");
     if (place.free_bytes < (1ULL << 30) || place.free_inodes == 0)
         return {Verdict::warning, "store", text,
@@ -144,8 +159,8 @@ Finding shared_store(const SharedStoreFacts& store) {
         return {Verdict::note, "shared store", cat(store.path, " is not there"),
                 "mount it, or fill it with berth mirror as store.shared_owner; users' own stores serve until then"};
     if (!store.problem.empty())
-        return {Verdict::warning, "shared store", store.problem,
-                "what is passed over is pulled by each user; let the owner run berth verify there"};
+        return advised(Verdict::warning, "shared store", store.problem,
+                       "what is passed over is pulled by each user; let the owner run berth verify there");
     return {Verdict::ok, "shared store",
             cat(store.path, " on ", store.file_system, ", ", store.images, " images, readable by all"), ""};
 }
@@ -203,6 +218,9 @@ Finding slurm(const DoctorFacts& facts) {
                 cat(text, "; the plugin is not loaded by ", looked.empty() ? "any plugstack.conf" : looked),
                 "run berth setup plugstack --enable as root, and include /etc/slurm/plugstack.conf.d/*.conf in "
                 "plugstack.conf"};
+    if (!slurm.line_problem.empty())
+        return advised(Verdict::failure, "Slurm", cat(text, "; ", slurm.plugstack, ": ", slurm.line_problem),
+                       "mend the line's words; spank_berth(8) has them");
     if (slurm.plugin.empty())
         return {Verdict::failure, "Slurm",
                 cat(text, "; ", slurm.plugstack, " loads spank_berth.so, which is not there"),
@@ -257,8 +275,14 @@ std::vector<Finding> examine(const DoctorFacts& facts) {
         out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
     for (const std::string& trouble : facts.event_troubles)
         out.push_back({Verdict::warning, "events", trouble,
-                       "make the folder of events.log with mode 1777, set events.counters to "
-                       "/var/lib/berth/%U.counters, or leave the keys out"});
+                       trouble.starts_with("events.log: ")
+                           ? "write %u into events.log, a file for each user in a folder of mode 1777, or make the one "
+                             "file as root with mode 622"
+                           : "make the folder of events.log with mode 1777, set events.counters to "
+                             "/var/lib/berth/%U.counters, or leave the keys out"});
+    if (!facts.counters_to_come.empty())
+        out.push_back(
+            {Verdict::note, "events", facts.counters_to_come + " is made by your first step on this node", ""});
     return out;
 }
 

@@ -48,6 +48,7 @@ struct SharingFacts {
 struct SlurmFacts {
     std::string version;              ///< "22.05.8"; empty: there is no slurmd here, and no configured srun
     std::string plugstack;            ///< the file that loads the plugin; empty: none of those looked at does
+    std::string line_problem;         ///< of the line that loads it, see problem_of_line()
     std::string pyxis;                ///< the file that loads Pyxis' plugin as well; empty: none does
     std::vector<std::string> looked;  ///< the files looked at
     std::string plugin;               ///< path of the plugin; empty: not found
@@ -70,6 +71,7 @@ struct DoctorFacts {
     std::string file_server;           ///< path of squashfuse_ll, where mount.engine asks for it
     std::string file_server_problem;   ///< why it is not there
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
+    std::string counters_to_come;             ///< the folder of events.counters that no step has made yet; empty: it is
     PlaceFacts store;
     std::vector<SharedStoreFacts> shared_stores;
     SharingFacts sharing;

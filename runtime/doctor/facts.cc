@@ -215,6 +215,8 @@ DoctorFacts gather_doctor_facts() {
     });
     if (site.mount.engine == plan::MountEngine::squashfuse)
         out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
+    out.counters_to_come = counters_to_come(site, caller_of_this_process());
+    if (!out.counters_to_come.empty()) site.events.counters.clear();
     out.event_troubles = event_troubles(site, caller_of_this_process());
     out.store = store_facts(site);
     out.shared_stores = shared_facts(site);

@@ -8,10 +8,12 @@
 #include <cstring>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/helper_program.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/doctor/site_settings.hh"
 #include "runtime/doctor/slurm_conf.hh"
+#include "runtime/request/plugin_words.hh"
 
 namespace berth {
 
@@ -46,7 +48,8 @@ PlugstackLine find(const std::string& file, std::string_view name, unsigned dept
         std::vector<std::string> words = words_of(line);
         if (words.size() < 2) continue;
         bool loads = words[0] == "required" || words[0] == "optional";
-        if (loads && words[1].substr(words[1].rfind('/') + 1).find(name) != std::string::npos) return {file, words[1]};
+        if (loads && words[1].substr(words[1].rfind('/') + 1).find(name) != std::string::npos)
+            return {file, words[1], {words.begin() + 2, words.end()}};
         if (words[0] != "include" || depth == 0) continue;
         for (const std::string& included : files_matching(pattern_of(file, words[1])))
             if (PlugstackLine found = find(included, name, depth - 1, looked); !found.file.empty()) return found;
@@ -55,6 +58,15 @@ PlugstackLine find(const std::string& file, std::string_view name, unsigned dept
 }
 
 }  // namespace
+
+std::string problem_of_line(const PlugstackLine& line) {
+    try {
+        check_helper_program(plan::parse_plugin_words(line.words).helper);
+        return {};
+    } catch (const Error& problem) {
+        return problem.what();
+    }
+}
 
 std::vector<std::string> slurm_folders() {
     std::vector<std::string> out;

@@ -13,7 +13,12 @@ inline constexpr const char* plugin_name = "spank_berth.so";
 struct PlugstackLine {
     std::string file;    ///< that has the line; empty: there is none
     std::string plugin;  ///< the plugin as the line names it
+    std::vector<std::string> words = {};  ///< what follows the plugin's name
 };
+
+/// Why no srun starts, or no step gets a container, by a line that loads Berth's plugin: words that the plugin refuses,
+/// or a helper that it does. Empty: neither.
+std::string problem_of_line(const PlugstackLine& line);
 
 /// Where Slurm's files may lie: the folder of SLURM_CONF, and those of the distributions.
 std::vector<std::string> slurm_folders();

@@ -130,6 +130,7 @@ SlurmFacts gather_slurm_facts() {
         PlugstackLine line = find_plugstack_line(file, plugin_name, out.looked);
         if (line.file.empty()) continue;
         out.plugstack = line.file;
+        out.line_problem = problem_of_line(line);
         out.plugin = locate(line.plugin);
         std::vector<std::string> looked_again;
         out.pyxis = find_plugstack_line(file, "pyxis", looked_again).file;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
 #include "runtime/telemetry/counters_file.hh"
+#include "runtime/telemetry/event_cause.hh"
 
 namespace berth {
 
@@ -42,8 +44,20 @@ Fd open_log(const std::string& path, const plan::Caller& caller) {
 }
 
 Fd open_destination(const plan::Site& site, const plan::Caller& caller) {
-    if (site.events.log.empty()) return {};
-    return site.events.log == "syslog" ? connect_syslog() : open_log(plan::path_for(site.events.log, caller), caller);
+    if (site.events.log == "syslog") return connect_syslog();
+    std::string path = event_log_path(site, caller);
+    return path.empty() ? Fd() : open_log(path, caller);
+}
+
+/// Of one file for all, which the first user has made, since root had not.
+std::string trouble_of_others(const plan::Site& site, const plan::Caller& caller) {
+    const std::string& log = site.events.log;
+    bool each = log.find("%u") != log.npos || log.find("%U") != log.npos || log.find("%h") != log.npos;
+    struct stat status {};
+    std::string path = event_log_path(site, caller);
+    if (each || path.empty() || caller.uid == 0 || ::lstat(path.c_str(), &status) != 0 || status.st_uid != caller.uid)
+        return {};
+    return cat("events.log: ", printable(path, 4096), " belongs to you, and other users' events are lost");
 }
 
 Fd open_counter_file(const plan::Site& site, const plan::Caller& caller) {
@@ -60,6 +74,13 @@ Fd opened_or_not(Opening* open, const plan::Site& site, const plan::Caller& call
 }
 
 }  // namespace
+
+std::string event_log_path(const plan::Site& site, const plan::Caller& caller) {
+    if (site.events.log.empty() || site.events.log == "syslog") return {};
+    plan::Job job;
+    job.node = host_name();
+    return plan::path_for(site.events.log, caller, job).value_or("");
+}
 
 EventLog::EventLog(const plan::Site& site, const plan::Caller& caller)
     : log_(opened_or_not(open_destination, site, caller)),
@@ -89,6 +110,13 @@ void EventLog::send(const plan::Event& event) const {
     static_cast<void>(!::write(log_.get(), line.data(), line.size()));
 }
 
+std::string counters_to_come(const plan::Site& site, const plan::Caller& caller) {
+    if (site.events.counters.find("%U") == std::string::npos) return {};
+    std::string path = plan::path_for(site.events.counters, caller);
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) != 0 && errno == ENOENT ? path : "";
+}
+
 std::vector<std::string> event_troubles(const plan::Site& site, const plan::Caller& caller) {
     std::vector<std::string> out;
     for (Opening* open : {open_destination, open_counter_file}) try {
@@ -96,6 +124,7 @@ std::vector<std::string> event_troubles(const plan::Site& site, const plan::Call
         } catch (const Error& error) {
             out.emplace_back(error.what());
         }
+    if (std::string trouble = trouble_of_others(site, caller); !trouble.empty()) out.push_back(trouble);
     return out;
 }
 

@@ -29,8 +29,15 @@ class EventLog {
     bool syslog_ = false;
 };
 
-/// What keeps this user's events from being written, as lines; empty when nothing does. It opens what a start would
-/// open.
+/// The file of events.log for this user on this node; empty where it is none.
+std::string event_log_path(const plan::Site& site, const plan::Caller& caller);
+
+/// The folder for this user's counters alone (%U), where nothing is there yet: the plugin makes it with the user's
+/// first step on the node. Empty in any other case.
+std::string counters_to_come(const plan::Site& site, const plan::Caller& caller);
+
+/// What keeps this user's events from being written, as lines; empty when nothing does, also where it keeps those of
+/// others. It opens what a start would open.
 std::vector<std::string> event_troubles(const plan::Site& site, const plan::Caller& caller);
 
 /// Now, as Event::time counts.

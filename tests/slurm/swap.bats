@@ -134,6 +134,38 @@ stands_back='berth: plugstack.conf loads the plugin of Pyxis as well, .* Pyxis d
   expect_output_like "Permission denied"
 }
 
+@test "berth setup: configless Slurm has its files in /run, and the line stays in /etc" {
+  run -0 root berth setup plugstack --disable
+  root bash -c 'mkdir -p /run/slurm/conf; cp /etc/slurm/slurm.conf /etc/slurm/plugstack.conf /run/slurm/conf
+    sed -i /PlugStackConfig/d /run/slurm/conf/slurm.conf; rm -f /etc/slurm/plugstack.conf.d/berth.conf.disabled'
+  run -0 root berth setup plugstack --enable --folder /run/slurm/conf
+  expect_output_like "$folder/berth.conf: a link to /usr/share/berth/plugstack.conf now"
+  expect_output_like "/run/slurm/conf/plugstack.conf leads to it: restart slurmd"
+  run -0 root test ! -e /run/slurm/conf/plugstack.conf.d
+  run -0 contained true
+  root rm -r /run/slurm/conf
+}
+
+@test "berth setup and doctor: a line by which no srun starts is no success" {
+  root bash -c "echo 'required spank_berth.so container_scop=job' > $folder/berth.conf"
+  run root berth setup plugstack --enable
+  expect_failure
+  expect_output_like "$folder/berth.conf: spank_berth.so has no setting container_scop; "
+  expect_output_like "; did you mean container_scope\?; mend the line before slurmd is restarted"
+  run alice berth doctor
+  expect_failure
+  expect_output_like "FAILED   Slurm .*$folder/berth.conf: spank_berth.so has no setting container_scop"
+  run contained true
+  expect_failure
+  root bash -c "echo 'required spank_berth.so helper=/usr/bin/berthh' > $folder/berth.conf"
+  run root berth setup plugstack --enable
+  expect_failure
+  expect_output_like "looking for the helper /usr/bin/berthh"
+  run alice berth doctor
+  expect_failure
+  expect_output_like "FAILED   Slurm .*looking for the helper /usr/bin/berthh"
+}
+
 @test "what --disable puts away is not found by the site's own include of all files" {
   root bash -c "echo 'include plugstack.conf.d/*' > /etc/slurm/plugstack.conf"
   run -0 root berth setup plugstack --disable

@@ -1,10 +1,13 @@
 #include <map>
+#include <set>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
+#include "runtime/request/environment_options.hh"
 #include "runtime/request/size.hh"
+#include "runtime/request/unknown_variables.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
@@ -67,6 +70,11 @@ TEST_CASE("site file: mistakes name file, line and key", "[config]") {
     CHECK(refusal("[events]\ncounters = \"syslog\"\n")
               .ends_with("events.counters must be an absolute path of a folder or \"\""));
     CHECK(parse_site("[events]\nlog = \"%h/e.jsonl\"\n", "x").events.log == "%h/e.jsonl");
+    CHECK(parse_site("[events]\nlog = \"/l/%u.%U.%n.%%j\"\n", "x").events.log == "/l/%u.%U.%n.%%j");
+    for (const char* sign : {"%j", "%s", "%x"})
+        CHECK(refusal(cat("[events]\nlog = \"/l/", sign, ".jsonl\"\n"))
+                  .ends_with(cat("events.log: \"", sign, "\" stands for nothing; there are %u, %U, %h, %n and %%")));
+    CHECK(refusal("[events]\nlog = \"/l/a%\"\n").find("\"%\" stands for nothing") != std::string::npos);
     CHECK(refusal("[defaults]\nunshare = \"ipc net\"\n")
               .ends_with("defaults.unshare: \"net\" is none of the namespaces ipc, pid, uts and cgroup"));
     CHECK(parse_site("[defaults]\nunshare = \"ipc, pid\"\n", "x").defaults.unshare ==
@@ -76,6 +84,54 @@ TEST_CASE("site file: mistakes name file, line and key", "[config]") {
     CHECK(refusal("[registry.\"x\"]\nmirror = \"y\"\n").find("a list of hosts") != std::string::npos);
     CHECK(refusal("[registry.\"x\"]\nmirror = [\"https://y/z\"]\n").find("is no HOST[:PORT]") != std::string::npos);
     CHECK(refusal("[registry.\"x\"]\nproxy = 1\n").find("unknown key") != std::string::npos);
+}
+
+TEST_CASE("site file: an unknown key says what may be meant, and where all are", "[config][meant]") {
+    CHECK(refusal("[store]\npul = \"missing\"\n") ==
+          "berth.conf:2:1: unknown key store.pul (berth.conf(5) has all); did you mean store.pull?");
+    CHECK(refusal("[stroe]\npath = \"/x\"\n").ends_with("unknown key stroe.path (berth.conf(5) has all); "
+                                                      "did you mean store.path?"));
+    CHECK(refusal("[mount]\nsomething_else = 1\n")
+              .ends_with("unknown key mount.something_else (berth.conf(5) has all)"));
+    CHECK(refusal("[registry.\"x\"]\nmiror = [\"y\"]\n").ends_with("; did you mean mirror?"));
+}
+
+TEST_CASE("variables: what begins with BERTH_ and means nothing is told, with what may be meant", "[config][meant]") {
+    using Lines = std::vector<std::string>;
+    Lines environment = {"BERTH_CONTAINER_IMAG=debian", "BERTH_STORE_PUL=never", "BERTH_STROE_PATH=/x",
+                         "BERTH_CONTANER_MOUNTS=/x", "BERTH_LOG=debug", "XBERTH_Y=1", "BERTH_DEVICE=a", "BERTH_=1",
+                         "BERTH_EMPTY=", "BERTH_STORE_EMPTY="};
+    CHECK(unknown_variables(environment) ==
+          Lines{"BERTH_CONTAINER_IMAG (did you mean BERTH_CONTAINER_IMAGE?)",
+                "BERTH_STROE_PATH (did you mean BERTH_STORE_PATH?)",
+                "BERTH_CONTANER_MOUNTS (did you mean BERTH_CONTAINER_MOUNTS?)", "BERTH_LOG",
+                "BERTH_DEVICE (did you mean BERTH_DEVICES?)", "BERTH_"});
+    CHECK(unknown_key_variables(environment) == Lines{"BERTH_STORE_PUL (did you mean BERTH_STORE_PULL?)"});
+    CHECK(unknown_variables_note({"A", "B (did you mean C?)"}) ==
+          "no variable of Berth's, and without effect: A, B (did you mean C?); see ENVIRONMENT in spank_berth(8)");
+    CHECK(unknown_variables_note({}).empty());
+}
+
+TEST_CASE("variables: those of each option and key, and what Berth itself sets, are known", "[config][meant]") {
+    std::vector<std::string> environment = {"BERTH_DEVICES=a/b=c", "BERTH_PLAN=1", "BERTH_CONTAINER_DIGEST=sha256:1",
+                                            "BERTH_MUST_RUN=1", "BERTH_TEST_SLOWNESS=3"};
+    for (const SrunOption& option : srun_options())
+        if (!std::string_view(option.name).starts_with("no-"))
+            environment.push_back(variable_name("BERTH_", option.name) + "=1");
+    std::set<std::string> sections;
+    for (const ShownKey& key : shown_site(Site())) {
+        environment.push_back(variable_of(key.key) + "=1");
+        sections.insert(key.key.substr(0, key.key.find('.')));
+    }
+    CHECK(unknown_variables(environment).empty());
+    CHECK(unknown_key_variables(environment).empty());
+    CHECK(sections == std::set<std::string>(site_sections().begin(), site_sections().end()));
+}
+
+TEST_CASE("variables: a mistake in one's value names it without a line that it has not", "[config][meant]") {
+    Site site;
+    CHECK_THROWS_WITH(apply_environment(site, {"BERTH_STORE_PULL=sometimes"}),
+                      "BERTH_STORE_PULL: store.pull must be newer, missing, always or never");
 }
 
 TEST_CASE("site file: all mistakes are told at once, in the order of their lines", "[config]") {

@@ -27,6 +27,11 @@ TEST_CASE("doctor: settings of Slurm's that matter to containers are named as th
     CHECK(settings_of("JobContainerType=job_container/tmpfs_own\nConstrainRAMSpace=no\n=\nx\n").empty());
 }
 
+TEST_CASE("doctor: words of Slurm's files have blanks or tabs between them", "[doctor]") {
+    CHECK(words_of("required\tspank_berth.so  \thelper=/opt/berth\t# here") ==
+          Lines{"required", "spank_berth.so", "helper=/opt/berth"});
+}
+
 TEST_CASE("doctor: each setting that matters is a line of its own", "[doctor]") {
     DoctorFacts facts;
     facts.slurm.settings = {"A=b: c", "D=e: f"};

@@ -138,6 +138,8 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
          }},
         {"Slurm", "not loaded by /etc/slurm/plugstack.conf",
          [](DoctorFacts& facts) { facts.slurm.plugstack.clear(); facts.slurm.looked = {"/etc/slurm/plugstack.conf"}; }},
+        {"Slurm", "berth.conf: spank_berth.so has no setting container_scop",
+         [](DoctorFacts& facts) { facts.slurm.line_problem = "spank_berth.so has no setting container_scop"; }},
         {"Slurm", "which is not there", [](DoctorFacts& facts) { facts.slurm.plugin.clear(); }},
         {"Slurm", "built for 22.05.8", [](DoctorFacts& facts) { facts.slurm.built_for = 0x160508; }},
         {"Slurm", "no plugin of Slurm", [](DoctorFacts& facts) { facts.slurm.built_for.reset(); }},
@@ -152,6 +154,71 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
     CHECK(found.verdict == Verdict::failure);
     CHECK_THAT(found.text, Catch::Contains(reason));
     CHECK_FALSE(found.advice.empty());
+}
+
+TEST_CASE("doctor: the advice is the one that the reason itself gives, and fits it", "[doctor]") {
+    using Break = void (*)(DoctorFacts&);
+    auto [subject, advice, broken] = GENERATE(table<std::string, std::string, Break>({
+        {"user namespaces", "run it outside of the chroot",
+         [](DoctorFacts& facts) {
+             facts.user_namespace = "creating a user namespace: Operation not permitted; a seccomp filter, a chroot "
+                                    "or a security module forbids them to this process";
+         }},
+        {"site file", "run chown root /etc/berth/berth.conf and chmod 644 /etc/berth/berth.conf",
+         [](DoctorFacts& facts) {
+             facts.site_file_problem = "reading /etc/berth/berth.conf: it can be written by somebody else than root; "
+                                       "run chown root /etc/berth/berth.conf and chmod 644 /etc/berth/berth.conf";
+         }},
+        {"site file", "change the variable, or unset it",
+         [](DoctorFacts& facts) { facts.site_file_problem = "BERTH_STORE_PULL: store.pull must be newer"; }},
+        {"site file", "unset the variable",
+         [](DoctorFacts& facts) { facts.site_file_problem = "BERTH_A_B: a.b is locked by x; unset the variable"; }},
+        {"store", "set store.path to a directory of your own",
+         [](DoctorFacts& facts) {
+             facts.store.problem = "store /x: belongs to uid 5, not to you (uid 6); set store.path to a directory of "
+                                   "your own";
+         }},
+        {"shared store", "correct store.shared_owner, or let root run chown on it",
+         [](DoctorFacts& facts) {
+             facts.shared_stores = {{.path = "/x", .problem = "shared store /x: belongs to uid 5; correct "
+                                                              "store.shared_owner, or let root run chown on it"}};
+         }},
+        {"Slurm", "run chown root and chmod go-w on it",
+         [](DoctorFacts& facts) {
+             facts.slurm.line_problem = "the helper /x must be root's; run chown root and chmod go-w on it";
+         }},
+        {"events", "write %u into events.log",
+         [](DoctorFacts& facts) { facts.event_troubles = {"events.log: /l/a belongs to you, and others' are lost"}; }},
+    }));
+    DoctorFacts facts = healthy();
+    broken(facts);
+    Finding found = finding(facts, subject);
+    CHECK_THAT(found.advice, Catch::StartsWith(advice));
+    CHECK_THAT(found.text, !Catch::Contains(advice));
+}
+
+TEST_CASE("doctor: counters that no step has made yet are a note, without an advice", "[doctor]") {
+    DoctorFacts facts = healthy();
+    facts.counters_to_come = "/var/lib/berth/1000.counters";
+    Finding found = finding(facts, "events");
+    CHECK(found.verdict == Verdict::note);
+    CHECK(found.text == "/var/lib/berth/1000.counters is made by your first step on this node");
+    CHECK(found.advice.empty());
+}
+
+TEST_CASE("doctor: what failed is coloured on a terminal, and nowhere else", "[doctor]") {
+    fixtures::TempFolder place;
+    std::string command = cat("env -u NO_COLOR BERTH_STORE_PATH=/proc/self/none ", fixtures::built_program("berth"),
+                              " doctor");
+    auto plain = fixtures::run_command(command);
+    CHECK(plain.status == 1);
+    CHECK_THAT(plain.output, Catch::Contains("\nFAILED   store ") && !Catch::Contains("\033["));
+    // script(1) runs it on a terminal.
+    auto shown = fixtures::run_command(cat("script -qec '", command, "' ", place / "typed", " < /dev/null"));
+    CHECK_THAT(shown.output, Catch::Contains("\n\033[1;31mFAILED\033[0m   store "));
+    shown = fixtures::run_command(cat("script -qec 'NO_COLOR=1 ", command.substr(command.find("BERTH_")), "' ",
+                                      place / "typed", " < /dev/null"));
+    CHECK_THAT(shown.output, !Catch::Contains("\033["));
 }
 
 TEST_CASE("doctor: what SELinux denies is no setting, no module and no mode", "[doctor]") {
@@ -290,6 +357,29 @@ TEST_CASE("doctor: what slurm.conf includes, and with blanks around its signs, l
     CHECK(facts.plugin == place / "plugins/spank_berth.so");
     REQUIRE(facts.settings.size() == 1);
     CHECK(facts.settings[0].starts_with("PrologFlags=x11: "));
+}
+
+TEST_CASE("doctor: a line that loads the plugin with a mistake is a failure, as no srun starts by it", "[doctor]") {
+    fixtures::TempFolder place;
+    std::string mine = place / "berth";
+    std::ofstream(mine) << "mine";
+    std::filesystem::permissions(mine, std::filesystem::perms(0777));
+    ::setenv("SLURM_CONF", (place / "slurm.conf").c_str(), 1);
+    auto problem_of = [&](const std::string& words) {
+        std::ofstream(place / "plugstack.conf") << "required spank_berth.so " << words << "\n";
+        return gather_slurm_facts().line_problem;
+    };
+    // A shell is a program of root's everywhere.
+    CHECK(problem_of("helper=/bin/sh container_scope=job\tsbatch_support=no # helpr=/x") == "");
+    CHECK_THAT(problem_of("helper=/bin/sh container_scop=job"),
+               Catch::Contains("spank_berth.so has no setting container_scop;") &&
+                   Catch::Contains("did you mean container_scope?"));
+    CHECK_THAT(problem_of("helper=/bin/sh\tsbatch_support=perhaps"), Catch::Contains("sbatch_support=perhaps"));
+    CHECK_THAT(problem_of("helper=/usr/bin/berthh"),
+               Catch::Contains("looking for the helper /usr/bin/berthh (helper= in plugstack.conf): No such file"));
+    CHECK_THAT(problem_of("helper=" + mine), Catch::Contains("a file of root's that nobody else can write to"));
+    CHECK_THAT(problem_of("helper=/tmp"), Catch::Contains("a file of root's that nobody else can write to"));
+    ::unsetenv("SLURM_CONF");
 }
 
 TEST_CASE("doctor: Slurm in a folder of its own has its plugins there", "[doctor]") {

@@ -11,6 +11,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/telemetry/counters_file.hh"
+#include "runtime/telemetry/event_cause.hh"
 #include "runtime/telemetry/event_log.hh"
 #include "tests/catch.hh"
 
@@ -130,7 +131,36 @@ TEST_CASE("event log: a file gets one line an event, behind what is there; what 
     CHECK_FALSE(lost.wanted());
     CHECK_NOTHROW(lost.write({}));
     CHECK(event_troubles(site, caller).at(0) == "opening /nowhere/at/all: No such file or directory");
+    site.events.log = folder.path / "%n.jsonl";
+    CHECK(event_log_path(site, caller) == (folder.path / (host_name() + ".jsonl")).string());
     fs::create_symlink(folder.path / "somebody.jsonl", folder.path / "link");
     site.events.log = folder.path / "link";
     CHECK_FALSE(EventLog(site, caller).wanted());
+}
+
+TEST_CASE("event log: one file for all that a user has made loses the events of others, which is told", "[runtime]") {
+    Folder folder;
+    plan::Caller caller;
+    caller.uid = ::getuid();
+    caller.user = "somebody";
+    plan::Site site;
+    site.events.log = folder.path / "all.jsonl";
+    { std::ofstream(folder.path / "all.jsonl"); }
+    // As whom the tests run.
+    if (::getuid() == 0) {
+        REQUIRE(::chown((folder.path / "all.jsonl").c_str(), 12345, 0) == 0);
+        caller.uid = 12345;
+    }
+    CHECK_THAT(event_troubles(site, caller).at(0),
+               Catch::EndsWith("all.jsonl belongs to you, and other users' events are lost"));
+    site.events.log = folder.path / "%U.jsonl";
+    CHECK(event_troubles(site, caller).empty());
+    // Counters of one folder for all are there, or cannot be written.
+    site.events.counters = folder.path / "none";
+    CHECK(counters_to_come(site, caller).empty());
+    CHECK(event_troubles(site, caller).size() == 1);
+    site.events.counters = folder.path / "%U.counters";
+    CHECK(counters_to_come(site, caller) == (folder.path / cat(caller.uid, ".counters")).string());
+    { std::ofstream(folder.path / cat(caller.uid, ".counters")); }
+    CHECK(counters_to_come(site, caller).empty());
 }
