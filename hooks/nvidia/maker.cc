@@ -4,6 +4,7 @@
 #include "hooks/cdi_edits.hh"
 #include "hooks/makers.hh"
 #include "hooks/nvidia/nvidia.hh"
+#include "hooks/slurm_grant.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 
@@ -54,11 +55,35 @@ DeviceList list(const DeviceListRequest& asked) {
     return out;
 }
 
+/// One node's line is enough.
+bool is_first_node(const std::vector<std::string>& job) {
+    std::string node = value_in(job, "SLURM_NODEID");
+    return node.empty() || node == "0";
+}
+
+/// An image that is not made for GPUs does not ask for them, and its programs say no more than that there is none. Who
+/// wants none of those that the step has says so.
+plan::ContainerEdits note_on_unasked(const DeviceRequest& asked) {
+    auto is_set = [&](const char* name) {
+        return variable(asked.job, name) != nullptr || variable(asked.image_variables, name) != nullptr;
+    };
+    bool by_cdi = is_set("BERTH_DEVICES") || !asked.site.devices.cdi.empty();
+    plan::ContainerEdits out;
+    if (is_set("NVIDIA_VISIBLE_DEVICES") || by_cdi || value_in(asked.job, "SLURM_JOB_ID").empty() ||
+        !is_first_node(asked.job) || !has_driver(asked.host) ||
+        slurm_grant(asked.job, "CUDA_VISIBLE_DEVICES").says != SlurmGrant::Says::devices)
+        return out;
+    out.warnings.push_back(
+        "this step has a GPU that the image does not ask for; set NVIDIA_VISIBLE_DEVICES=all for it, or =void for "
+        "none");
+    return out;
+}
+
 plan::ContainerEdits make(const DeviceRequest& asked) {
     const plan::Site& site = asked.site;
     if (site.devices.nvidia == plan::NvidiaMode::off) return {};
     NvidiaRequest request = nvidia_request(asked.image_variables, asked.job);
-    if (!request.wanted) return {};
+    if (!request.wanted) return note_on_unasked(asked);
     NvidiaSettings settings = settings_of(site);
     return nvidia_hook(asked.host, asked.image, request, settings,
                        [&](const std::vector<std::string>& buses) {

@@ -85,8 +85,12 @@ void print_coming(const std::vector<store::ComingImage>& images) {
     }
 }
 
-void print_tables(const store::Inventory& inventory, const std::vector<SharedInventory>& shared) {
+void print_tables(const store::Inventory& inventory, const std::vector<SharedInventory>& shared,
+                  const std::string& path) {
     print_table(inventory);
+    if (inventory.images.empty() && inventory.coming.empty() && shared.empty())
+        std::printf("none in %s; each node has a store of its own, unless store.path is on a path that all share: "
+                    "srun -w NODE berth images\n", printable(path, 4096).c_str());
     print_coming(inventory.coming);
     for (const SharedInventory& one : shared) {
         std::printf("\nin the shared store %s, which all users read:\n", printable(one.path, 4096).c_str());
@@ -115,7 +119,7 @@ int images(int argc, char** argv) {
     store::Store store = store_of_caller();
     store::Inventory inventory = store::take_inventory(store);
     std::vector<SharedInventory> shared = shared_inventories(store);
-    json ? print_json(inventory, shared) : print_tables(inventory, shared);
+    json ? print_json(inventory, shared) : print_tables(inventory, shared, store.path());
     return 0;
 }
 

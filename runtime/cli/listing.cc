@@ -74,7 +74,7 @@ const store::StoredImage& find_image(const store::Inventory& inventory, const st
     const store::StoredImage* image = inventory.find(text);
     if (!image)
         throw Error(cat("image ", printable(text, 1024), ": not in the store ", printable(store.path()),
-                        "; berth images lists what is"));
+                        "; berth images lists what is, and each node has a store of its own"));
     return *image;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/extracted.hh"
+#include "runtime/store/lease_holders.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/store/retired.hh"
@@ -233,6 +234,15 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& wanted, boo
     return remover.take_result();
 }
 
+namespace {
+
+std::string users_of(const Store& store, const Digest& digest) {
+    Fd lease = store.find("leases/" + digest.hex(), O_RDONLY | O_NOFOLLOW);
+    return lease ? described_holders(lease.get()) : "";
+}
+
+}  // namespace
+
 Removed remove_image(const Store& store, const Digest& digest) {
     Lock turn = store.hold_off_pulls(true);
     Inventory inventory = take_inventory(store);
@@ -245,9 +255,11 @@ Removed remove_image(const Store& store, const Digest& digest) {
     if (!image->pins.empty())
         throw Error(cat("removing the image ", digest, ": the container kept at ", printable(image->pins.front(), 4096),
                         " is made of it; remove that first with berth rm"));
-    if (!remover.image(inventory, *image))
-        throw Error(
-            cat("removing the image ", digest, ": it is in use by a running container; try again when that has ended"));
+    if (!remover.image(inventory, *image)) {
+        std::string users = users_of(store, digest);
+        throw Error(cat("removing the image ", digest, ": it is in use by a running container",
+                        users.empty() ? "" : ", ", users, "; try again when that has ended"));
+    }
     Remainder rest(inventory);
     rest.remove(*image);
     remover.layers(inventory, rest);

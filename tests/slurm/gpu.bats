@@ -195,6 +195,14 @@ others() {
   expect_output_like "container planned: it runs already, as its first step planned it"
 }
 
+@test "a step's GPU that the image does not ask for is told of in one line, once for all nodes" {
+  run -0 in_home "srun -N2 -n2 --gres=gpu:1g.10gb:1 --container-image=$image echo ran"
+  expect_one_error_line
+  expect_output_like 'this step has a GPU that the image does not ask for; set NVIDIA_VISIBLE_DEVICES=all for it'
+  run -0 in_home "NVIDIA_VISIBLE_DEVICES=void srun -w n1 --gres=gpu:1g.10gb:1 --container-image=$image echo ran"
+  expect_equal "$output" ran
+}
+
 @test "a GPU of somebody else, an image that is too new: one line, nothing started" {
   run ! in_home \
     "NVIDIA_VISIBLE_DEVICES=GPU-aaaaaaaa-0000-0000-0000-000000000000 srun -w n1 --gres=gpu:h100:1 \

@@ -123,6 +123,7 @@ TEST_CASE("berth(1): inspect prints digest, names, size, process settings and la
     Said absent = scene.berth({"inspect", scene.image(2)});
     CHECK_THAT(absent.text, StartsWith("berth: image ") && Contains("not in the store"));
     CHECK(absent.code != 0);
+    CHECK_THAT(absent.text, Contains("each node has a store of its own"));
 }
 
 TEST_CASE("berth(1): inspect shows by whose signature an image may run", "[cli][store][trust]") {
@@ -228,4 +229,15 @@ TEST_CASE("berth(1): mirror pulls each image of a list, goes on at failures, and
     CHECK(seen.code == 125);
     CHECK_THAT(seen.text, Contains("it lists no image; nothing is removed"));
     CHECK_THAT(scene.berth({"images"}).text, Contains(scene.image(1)));
+}
+
+TEST_CASE("berth(1): a listing without an image says whose store this is, and how to see another's", "[cli][store]") {
+    Scene scene;
+    Said empty = scene.berth({"images"});
+    CHECK(empty.code == 0);
+    CHECK_THAT(empty.text, Contains("none in " + scene.store + "; each node has a store of its own") &&
+                               Contains("srun -w NODE berth images\n"));
+    CHECK_THAT(scene.berth({"images", "--json"}).text, !Contains("each node"));
+    scene.pull(1);
+    CHECK_THAT(scene.berth({"images"}).text, !Contains("each node"));
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "hooks/makers.hh"
 #include "runtime/base/error.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/container_edits.hh"
@@ -237,4 +238,42 @@ TEST_CASE("nvml: a library is loaded and asked, holes in its numbers skipped", "
           "slice 2 8 0 MIG-dddddddd-0000-0000-0000-000000000008\n"
           "slice 3 9 0 MIG-dddddddd-0000-0000-0000-000000000009\n"
           "gpu 00000000:4B:00.0 3 GPU-eeeeeeee-0000-0000-0000-000000000003 9.0 nvidia whole\n");
+}
+
+TEST_CASE("nvidia: a step's GPU that neither its image nor its job asks for is told of, once",
+          "[hooks][nvidia][unasked]") {
+    const DeviceMaker& maker = **std::ranges::find_if(device_makers(), [](const auto* one) {
+        return one->vendor == std::string("nvidia");
+    });
+    auto warnings = [&](std::vector<std::string> image, std::vector<std::string> job, bool gpus = true,
+                        plan::Site site = {}) {
+        FakeHost host;
+        if (gpus) eight(host, false);
+        FakeImage rootfs;
+        std::vector<plan::ContainerEdits> before;
+        plan::ContainerEdits made = maker.make({host, rootfs, site, image, job, before});
+        CHECK(made.edits.empty());
+        return made.warnings;
+    };
+    const std::vector<std::string> step = {"SLURM_JOB_ID=7", "SLURM_NODEID=0", "CUDA_VISIBLE_DEVICES=0",
+                                           "SLURM_STEP_GPUS=3"};
+    auto with = [&](const std::string& text) {
+        auto out = step;
+        out.push_back(text);
+        return out;
+    };
+    CHECK(warnings({"PATH=/bin"}, step) ==
+          std::vector<std::string>{"this step has a GPU that the image does not ask for; set "
+                                   "NVIDIA_VISIBLE_DEVICES=all for it, or =void for none"});
+    CHECK(warnings({"PATH=/bin"}, step, false).empty());
+    CHECK(warnings({"NVIDIA_VISIBLE_DEVICES=void"}, step).empty());
+    CHECK(warnings({}, with("NVIDIA_VISIBLE_DEVICES=void")).empty());
+    CHECK(warnings({}, with("BERTH_DEVICES=nvidia.com/gpu=all")).empty());
+    CHECK(warnings({}, {"CUDA_VISIBLE_DEVICES=0"}).empty());
+    CHECK(warnings({}, {"SLURM_JOB_ID=7", "SLURM_NODEID=1", "CUDA_VISIBLE_DEVICES=0"}).empty());
+    CHECK(warnings({}, {"SLURM_JOB_ID=7", "CUDA_VISIBLE_DEVICES=NoDevFiles"}).empty());
+    CHECK(warnings({}, {"SLURM_JOB_ID=7"}).empty());
+    plan::Site site;
+    site.devices.cdi = {"nvidia.com/gpu=all"};
+    CHECK(warnings({}, step, true, site).empty());
 }

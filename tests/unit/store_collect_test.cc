@@ -1,7 +1,9 @@
 #include "runtime/store/collect.hh"
+#include "runtime/store/lease_holders.hh"
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include <ctime>
@@ -204,6 +206,9 @@ TEST_CASE("what runs is not removed, by limit or by hand, until its process has 
     scene.set_used('a', 20);
     CHECK(scene.collect({1, 1}).images.empty());
     CHECK_THROWS_WITH(store::remove_image(scene.store, digest('a')), Catch::Contains("in use by a running container"));
+    CHECK_THROWS_WITH(store::remove_image(scene.store, digest('a')),
+                      Catch::Contains(cat("container, process ", child, " (")) &&
+                          Catch::EndsWith("; try again when that has ended"));
     CHECK(scene.objects("layers") == 1);
     fixtures::kill_one(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
@@ -378,4 +383,16 @@ TEST_CASE("what is retired is found by nobody, stays open where it is, and goes 
     CHECK(store::remove_retired(scene.store, 10 * day, now + 11 * day, false).bytes >= 128 << 10);
     CHECK(scene.objects("layers") == 0);
     CHECK(scene.objects("images") == 0);
+}
+
+TEST_CASE("store: who holds a lock is read of /proc/locks, and who waits for one is not", "[store][holders]") {
+    std::string locks = "1: FLOCK  ADVISORY  READ 41 00:2f:77 0 EOF\n"
+                        "1: -> FLOCK  ADVISORY  WRITE 42 00:2f:77 0 EOF\n"
+                        "2: FLOCK  ADVISORY  READ 43 00:2f:77 0 EOF\n2: FLOCK  ADVISORY  READ 43 00:2f:77 0 EOF\n"
+                        "3: POSIX  ADVISORY  WRITE 44 00:2f:77 0 EOF\n4: FLOCK  ADVISORY  WRITE 45 00:2f:78 0 EOF\n"
+                        "5: FLOCK  ADVISORY  READ 0 00:2f:77 0 EOF\n6: FLOCK\n";
+    CHECK(store::lock_holders(locks, makedev(0, 0x2f), 77) == std::vector<pid_t>{41, 43});
+    CHECK(store::lock_holders("", makedev(0, 0x2f), 77).empty());
+    CHECK_THAT(store::described_process(::getpid()), Catch::StartsWith(cat("process ", ::getpid(), " (")));
+    CHECK(store::described_process(INT32_MAX).empty());
 }

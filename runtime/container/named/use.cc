@@ -195,8 +195,10 @@ class Use {
                         !other.empty()     ? cat("; the container that enroot calls so is ", other, ": write that")
                         : !start_.of_srun ? cat("; berth run --name ", name_,
                                                 " IMAGE makes one, berth ps lists those that are there")
-                                          : " on this node, and a container is of one node; give --container-image "
-                                            "(an image or a FILE.sqsh), of which it is made here"));
+                                          : cat(" on this node", start_.job.node.empty() ? "" : ", ",
+                                                start_.job.node, ", and each node has its own; give --container-image "
+                                                "(an image or a FILE.sqsh), of which it is made here, or -w with the "
+                                                "node that has it: srun -w NODE berth ps lists a node's")));
     }
 
     /// X of pyxis_X, where that is a container.
