@@ -12,6 +12,7 @@ DATADIR ?= $(PREFIX)/share
 LOCALSTATEDIR ?= /var
 BASH_COMPLETION_DIR ?= $(DATADIR)/bash-completion/completions
 ZSH_COMPLETION_DIR ?= $(DATADIR)/zsh/site-functions
+FISH_COMPLETION_DIR ?= $(DATADIR)/fish/vendor_completions.d
 ifeq ($(origin CXX),default)
 CXX := g++
 endif

@@ -8,6 +8,11 @@ _berth_names() {
   berth "$@" 2> /dev/null | awk 'NR > 1 && $1 != "-" { print $1 }'
 }
 
+# The jobs of the caller that run.
+_berth_jobs() {
+  squeue --me --noheader --states=RUNNING --format=%i 2> /dev/null
+}
+
 # The options of the command $1, one a line, as the program knows them: --json, --job= with a value, --policy=newer
 # missing with one of these words, --name=CONTAINERS with one of these. Only commands for people are asked.
 _berth_list() {
@@ -25,6 +30,8 @@ _berth_value() {
     [[ $line == "$1="* ]] || continue
     case ${line#*=} in
       CONTAINERS) _berth_names ps ;;
+      ENVIRONMENTS) _berth_names environment list ;;
+      JOBS) _berth_jobs ;;
       VARIABLES) compgen -v ;;
       *) echo "${line#*=}" ;;
     esac
@@ -38,6 +45,7 @@ _berth_arguments() {
   case $1 in
     run | plan | pull | import | inspect | rmi | sign | publish | profile) _berth_names images ;;
     exec | save | rm) _berth_names ps ;;
+    ssh-config) _berth_jobs ;;
     environment)
       echo 'list show'
       _berth_names environment list

@@ -3,6 +3,6 @@
 
 namespace berth {
 
-enum class Completion { nothing, files, variables, containers };
+enum class Completion { nothing, files, variables, containers, environments, jobs };
 
 }  // namespace berth

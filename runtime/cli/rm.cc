@@ -75,7 +75,8 @@ int rm(int argc, char** argv) {
     bool force = false, all = false;
     uint32_t job = 0;
     line.flag("-f,--force", force, "end running containers");
-    line.option("--job", job, "the containers are those that the steps of this job share (container_scope \"job\")");
+    line.option("--job", job, "the containers are those that the steps of this job share (container_scope \"job\")")
+        .completed_by(Completion::jobs);
     line.option("--scope", scope, "the containers are those that berth ps --all lists with this SCOPE");
     line.flag("--all", all, "with --scope: all of them");
     line.argument("names", names, "of the containers");

@@ -316,7 +316,8 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
         line.option("--job", words.job,
                     cat("JOB.STEP, or JOB alone or with -- before a command: in the container of this job's step, "
                         "from where srun can be run; JOB with a NAME: ",
-                        job_help));
+                        job_help))
+            .completed_by(Completion::jobs);
     auto node = line.option("--node", where.node, "on this node of the job; default: the first one").needs(job);
     auto server = line.flag("--ssh-server", where.ssh_server,
                             "for ssh's ProxyCommand: serve ssh on the standard streams; see berth ssh-config");

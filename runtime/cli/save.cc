@@ -37,7 +37,7 @@ int save(int argc, char** argv) {
     line.option("-o,--output", output, "the file to write").required().completed_by(Completion::files);
     line.flag("--force", force, "replace an existing file");
     line.flag("--plain", plain, "do not write /etc/environment and /etc/rc for Enroot");
-    line.option("--job", job, job_help);
+    line.option("--job", job, job_help).completed_by(Completion::jobs);
     line.argument("name", name, "of the container").required();
     if (auto code = line.parse(argc, argv)) return *code;
     std::vector<std::string> flags;

@@ -46,7 +46,9 @@ DeclaredOption DeclaredOption::completed_by(Completion completion) {
     static const std::map<Completion, const char*> words = {{Completion::nothing, ""},
                                                             {Completion::files, "FILES"},
                                                             {Completion::variables, "VARIABLES"},
-                                                            {Completion::containers, "CONTAINERS"}};
+                                                            {Completion::containers, "CONTAINERS"},
+                                                            {Completion::environments, "ENVIRONMENTS"},
+                                                            {Completion::jobs, "JOBS"}};
     (*values_)[option_] = words.at(completion);
     return *this;
 }
@@ -187,7 +189,8 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     try {
         app_->parse(argc, argv);
     } catch (const CLI::ParseError& mistake) {
-        return app_->exit(mistake) == 0 ? 0 : exit_failure;
+        if (mistake.get_exit_code() == 0) return app_->exit(mistake);
+        return refused(mistake.what());
     }
     if (command_) {
         *command_ = app_->remaining();
@@ -196,10 +199,12 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
     return std::nullopt;
 }
 
-int CommandLine::missing(const std::string& what) const {
-    app_->exit(CLI::RequiredError(what));
+int CommandLine::refused(const std::string& mistake) const {
+    std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(), mistake.c_str());
     return exit_failure;
 }
+
+int CommandLine::missing(const std::string& what) const { return refused(cat(what, " is required")); }
 
 bool CommandLine::chosen() const { return app_->parsed(); }
 

@@ -83,7 +83,7 @@ class CommandLine {
     ///
     /// For completions --list-options, as the last word (of a command line that ends with a command: as the only one),
     /// prints each option in a line of its own: "--json" takes no value, "--job=" any, "--policy=newer missing" one of
-    /// these words, and "--name=FILES" (or VARIABLES, CONTAINERS) one of those.
+    /// these words, and "--name=FILES" (or VARIABLES, CONTAINERS, ENVIRONMENTS, JOBS) one of those.
     [[nodiscard]] std::optional<int> parse(int argc, char** argv);
 
     /// For what cannot be said by required(): prints that `what` is missing; the exit code.
@@ -95,6 +95,7 @@ class CommandLine {
   private:
     CommandLine(std::shared_ptr<CLI::App> app, std::shared_ptr<DeclaredOption::Values> values)
         : app_(std::move(app)), values_(std::move(values)) {}
+    int refused(const std::string& mistake) const;
     bool wants_list(int argc, char** argv) const;
     std::string unknown_option(int argc, char** argv) const;
     DeclaredOption declared(CLI::Option* option) const { return {option, values_}; }

@@ -127,7 +127,7 @@ constexpr Option table[] = {
      .run = {.names = "--environment",
              .help = "NAME|FILE: take image, mounts, variables and more from this environment file; options win over "
                      "it",
-             .completion = Completion::files}},
+             .completion = Completion::environments}},
     {.name = "container-mounts",
      .argument = "SRC[:DST[:FLAG+FLAG]][,...]",
      .usage = "mount files of the node in the container; flags: ro rw exec noexec bind rbind",
