@@ -1,6 +1,9 @@
 // berth report: events as they are written, what they come to, and how that is shown.
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -287,6 +290,86 @@ TEST_CASE("report: on a page bars stay beside their labels, and rows below one a
     CHECK_THAT(page, Contains(">nnnnnnnnnnnnnnnnnnnnn...</text>"));
 }
 
+namespace {
+
+/// Of each name in the legends of a page: the colours that stand for it.
+std::map<std::string, std::set<std::string>> legend_of(const std::string& page) {
+    std::map<std::string, std::set<std::string>> out;
+    for (size_t at = page.find("<svg"); at != page.npos; at = page.find("<svg", at + 1)) {
+        std::string legend = page.substr(at, page.find("<g ", at) - at);
+        for (size_t rect = legend.find("fill=\"#", legend.find("<rect ")); rect != legend.npos;
+             rect = legend.find("fill=\"#", rect + 1)) {
+            size_t name = legend.find("<title>", rect) + 7;
+            out[legend.substr(name, legend.find("</title>", name) - name)].insert(legend.substr(rect + 6, 7));
+        }
+    }
+    return out;
+}
+
+/// How unlike two colours look: https://www.compuphase.com/cmetric.htm, 0 to some 765.
+double unlikeness(const std::string& one, const std::string& other) {
+    auto part = [](const std::string& colour, size_t at) {
+        return static_cast<double>(std::stoi(colour.substr(at, 2), nullptr, 16));
+    };
+    double red = part(one, 1) - part(other, 1), green = part(one, 3) - part(other, 3),
+           blue = part(one, 5) - part(other, 5), mean = (part(one, 1) + part(other, 1)) / 2;
+    return std::sqrt((2 + mean / 256) * red * red + 4 * green * green + (2 + (255 - mean) / 256) * blue * blue);
+}
+
+}  // namespace
+
+TEST_CASE("report: a phase has one colour in all steps, and no two that take long look alike", "[report][colours]") {
+    const std::vector<std::string> names = {"asking", "waiting", "pulling", "merging", "image",
+                                            "plan",   "helper",  "join",    "enter"};
+    std::vector<Event> events;
+    for (int step = 0; step < 2; ++step) {
+        Event next = start_on("n1", 10 + 100 * step, 9'000);
+        next.job = cat("7.", step);
+        next.phases.clear();
+        for (const std::string& name : names) next.phases.push_back({name, 1'000'000});
+        if (step == 1) std::ranges::reverse(next.phases);
+        events.push_back(next);
+    }
+    Event failed = failure_on("n2", plan::Cause::space, "x");
+    failed.job = "7.0";
+    events.push_back(failed);
+    auto legend = legend_of(page_of(report_of_job(events, "7")));
+    std::vector<std::string> colours = {"#c0392b", "#d5dde5"};  // what failed, and the rest of an image
+    for (const std::string& name : names) {
+        INFO(name);
+        REQUIRE(legend[name].size() == 1);
+        colours.push_back(*legend[name].begin());
+    }
+    for (size_t i = 0; i < colours.size(); ++i)
+        for (size_t j = 0; j < i; ++j) {
+            INFO(colours[i] << " " << colours[j]);
+            CHECK(unlikeness(colours[i], colours[j]) > 100);
+        }
+}
+
+TEST_CASE("report: a step in a named container has its name for a title, and phases are explained", "[report]") {
+    Event joined = start_on("n1", 1, 300, plan::ImageFrom::container);
+    joined.image = "";
+    joined.container = "work<b>";
+    joined.phases = {{"join", 300'000}};
+    auto read = parse_event(plan::json_line(joined));
+    REQUIRE(read);
+    JobReport report = report_of_job({*read}, "7");
+    CHECK_THAT(page_of(report), Contains("<h2>Step 7.0: container work&lt;b&gt;</h2>"));
+    CHECK_THAT(page_of(report), Contains("<td>join</td><td>joining a named container that runs</td>") &&
+                                    !Contains("<td>pulling</td>"));
+    CHECK_THAT(text_of(report), Contains("step 7.0: container work<b> on 1 node"));
+    CHECK_THAT(page_of(report_of_site({*read})), Contains("<tr><td>container work&lt;b&gt;</td>"));
+    CHECK_THAT(page_of(report_of_job(cold_step(), "7")), Contains("<td>pulling</td><td>fetching, "));
+}
+
+TEST_CASE("report: an hour's number has those that failed, as its bar has", "[report]") {
+    std::vector<Event> events;
+    for (int i = 0; i < 9; ++i) events.push_back(start_on("n1", i, 1));
+    for (int i = 0; i < 2; ++i) events.push_back(failure_on("n1", plan::Cause::space, "x"));
+    CHECK_THAT(page_of(report_of_site(events)), Contains(">11</text>") && !Contains(">9</text>"));
+}
+
 TEST_CASE("report: the command reads the files that it is told", "[report]") {
     fixtures::TempFolder folder;
     std::ofstream log(folder / "log");
@@ -298,6 +381,10 @@ TEST_CASE("report: the command reads the files that it is told", "[report]") {
     CHECK(result.status == 0);
     CHECK_THAT(result.output, Contains("longest: pulling on n2"));
     CHECK_THAT(result.output, Contains("1 line left out, since they are no events"));
+    CHECK_THAT(result.output, !Contains("no events of job"));
+    result = fixtures::run_command(cat(command, "--job 8 ", folder / "log"));
+    CHECK_THAT(result.output, Contains(cat("berth: no events of job 8 in ", folder / "log", "; unless events.log is on "
+                                           "a path that all nodes see, each node has its own")));
     result = fixtures::run_command(cat(command, "--html ", folder / "page.html", " ", folder / "log"));
     CHECK(result.status == 0);
     CHECK(std::filesystem::file_size(folder / "page.html") > 1000);

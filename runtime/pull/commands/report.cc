@@ -62,15 +62,25 @@ void show(const Report& what, const std::string& html) {
         write_page(html, report::page_of(what));
 }
 
+/// A log on a node's own disk has no other node's events.
+void note_on_missing_job(const ReportArguments& arguments) {
+    std::string files;
+    for (const std::string& file : arguments.logs.empty() ? arguments.site_logs : arguments.logs)
+        files += cat(files.empty() ? "" : ", ", printable(file, 4096));
+    std::fprintf(stderr, "berth: no events of job %s in %s; unless events.log is on a path that all nodes see, each "
+                 "node has its own: call this there, or name their files\n", printable(arguments.job).c_str(),
+                 printable(files, 4096).c_str());
+}
+
 void show_report(const ReportArguments& arguments) {
     if (arguments.logs.empty() && arguments.site_logs.empty())
         throw Error("reading events: there is no log of them; set events.log in /etc/berth/berth.conf to a file, or "
                     "name files");
     std::vector<plan::Event> events = all_events(arguments);
-    if (arguments.job.empty())
-        show(report::report_of_site(events), arguments.html);
-    else
-        show(report::report_of_job(events, arguments.job), arguments.html);
+    if (arguments.job.empty()) return show(report::report_of_site(events), arguments.html);
+    report::JobReport job = report::report_of_job(events, arguments.job);
+    if (job.steps.empty()) note_on_missing_job(arguments);
+    show(job, arguments.html);
 }
 
 }  // namespace
@@ -79,7 +89,8 @@ int report_command(int argc, char** argv) {
     ReportArguments arguments;
     CommandLine line("Show what starts of containers took, from the events of a site.", "berth report");
     line.option("--html", arguments.html, "file to write a page to, with pictures; else text is printed");
-    line.option("--job", arguments.job, "JOB or JOB.STEP: each node of its steps; else all starts, by hour and image");
+    line.option("--job", arguments.job, "JOB or JOB.STEP: each node of its steps; else all starts, by hour and image")
+        .completed_by(Completion::jobs);
     line.option("--site-log", arguments.site_logs, "").hidden();
     line.argument("file", arguments.logs, "files of events; the log of events.log");
     if (auto code = line.parse(argc, argv)) return *code;

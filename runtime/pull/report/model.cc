@@ -4,7 +4,13 @@
 #include <numeric>
 #include <set>
 
+#include "runtime/base/text.hh"
+
 namespace berth::pull::report {
+
+std::string title_of(const Row& row) {
+    return !row.image.empty() || row.container.empty() ? row.image : cat("container ", row.container);
+}
 
 namespace {
 
@@ -57,7 +63,7 @@ std::vector<plan::PhaseTime> with_pull(const std::vector<plan::PhaseTime>& phase
 }
 
 Row row_of(const std::vector<Event>& events, const Event& event) {
-    Row out{event.node, event.image, begin_of(event), event.total, event.phases};
+    Row out{event.node, event.image, event.container, begin_of(event), event.total, event.phases};
     if (event.kind == Event::Kind::failure) {
         out.error = event.error;
         return out;
@@ -106,8 +112,9 @@ void count_start(SiteReport& out, std::map<std::string, ImageRow>& images, Hour&
     bool is_cold = event.from == plan::ImageFrom::pull;
     ++(is_cold ? out.cold : out.warm);
     ++(is_cold ? hour.cold : hour.warm);
-    ImageRow& image = images[event.image];
-    image.image = event.image;
+    std::string title = title_of({.node = {}, .image = event.image, .container = event.container});
+    ImageRow& image = images[title];
+    image.image = title;
     ++image.starts;
     image.cold += is_cold ? 1 : 0;
     image.mean += event.total;  // the sum, as yet

@@ -14,6 +14,7 @@ namespace berth::pull::report {
 struct Row {
     std::string node;
     std::string image;
+    std::string container = {};  ///< name of a named one
     int64_t begin = 0;
     uint64_t total = 0;
     /// In their order. Those of a pull stand in the place of "image", which is then the rest of it.
@@ -24,6 +25,9 @@ struct Row {
     uint64_t whole = 0;
     std::string error = {};  ///< of one that failed
 };
+
+/// The image, or the named container where that was all that was asked for.
+std::string title_of(const Row& row);
 
 /// What a step waited for longest.
 struct LongestPole {

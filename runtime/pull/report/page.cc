@@ -17,10 +17,40 @@ constexpr double text_drop = 11;  ///< of a text's line below the top of its bar
 constexpr size_t keys_in_row = 5;
 /// Letters of a label: more would run into the bars.
 constexpr size_t label_letters = 24;
-constexpr const char* colours[] = {"#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948",
-                                   "#76b7b2", "#9c755f", "#ff9da7", "#7f7f7f", "#86bcb6"};
 constexpr const char* failed_colour = "#c0392b";
 constexpr const char* rest_colour = "#d5dde5";
+constexpr const char* warm_colour = "#4e79a7";
+constexpr const char* cold_colour = "#f28e2b";
+/// Of a phase of another release.
+constexpr const char* other_colour = "#5c5c5c";
+
+/// A phase has one colour on all pages, and no two of those that take long are alike (report_test.cc compares them).
+/// What takes some milliseconds shares one.
+struct KnownPhase {
+    std::string_view name;
+    const char* colour;
+    const char* meaning;
+};
+constexpr const char* quick_colour = "#9aa5b1";
+constexpr KnownPhase known_phases[] = {
+    {"asking", "#e6c229", "asking the registry which image the tag means"},
+    {"waiting", "#8e63b8", "waiting for another process or node that pulls the image"},
+    {"pulling", "#4e79a7", "fetching, checking and converting layers"},
+    {"merging", "#59a14f", "merging the layers into the image's index"},
+    {"image", "#f28e2b", "finding and opening the image, with what of a pull the other phases do not have"},
+    {"plan", "#ff9da7", "deciding what the container has, with the search for devices and the site's programs"},
+    {"helper", "#6b4226", "starting the process that serves a named container, after an earlier one's end"},
+    {"join", "#0b7a75", "joining a named container that runs"},
+    {"enter", "#1f2d5a", "changing to the container's root"},
+    {"opening", quick_colour, "opening the image in the store"},
+    {"reading", quick_colour, "reading the index of a published image"},
+    {"namespaces", quick_colour, "making the user and mount namespace"},
+    {"sources", quick_colour, "opening what is mounted from the node"},
+    {"upper", quick_colour, "making the place for what the container writes"},
+    {"server", quick_colour, "starting the file server"},
+    {"overlay", quick_colour, "mounting the overlay file system"},
+    {"edits", quick_colour, "mounts, devices and files of the container"},
+};
 
 /// What comes while the container runs.
 constexpr const char* rest = "the rest of the image";
@@ -106,21 +136,23 @@ std::string picture(const Legend& legend, double height, const std::string& rows
                "<g transform=\"translate(0 ", number(legend.height()), ")\">\n", rows, "</g></svg>\n");
 }
 
-/// A colour for each phase: always the same for those that take long, the others in the order in which they are met.
+const KnownPhase* known_phase(std::string_view name) {
+    auto found = std::ranges::find_if(known_phases, [&](const KnownPhase& one) { return one.name == name; });
+    return found == std::end(known_phases) ? nullptr : found;
+}
+
+/// The colours of phases, and which of them were met.
 class Palette {
   public:
     std::string of(const std::string& phase) {
-        auto found = std::find(names_.begin(), names_.end(), phase);
-        size_t at = static_cast<size_t>(found - names_.begin());
-        if (found == names_.end()) names_.push_back(phase);
-        std::string colour = colours[at % std::size(colours)];
+        const KnownPhase* known = known_phase(phase);
+        std::string colour = known ? known->colour : other_colour;
         if (met_.insert(phase).second) legend_.add(phase, colour);
         return colour;
     }
     const Legend& legend() const { return legend_; }
 
   private:
-    std::vector<std::string> names_{"pulling", "waiting", "merging", "asking", "image", "enter"};
     std::set<std::string> met_;
     Legend legend_;
 };
@@ -150,7 +182,7 @@ std::string row_picture(const Row& row, const StepReport& step, double y, Palett
 
 std::string step_page(const StepReport& step) {
     size_t shown = std::min(step.rows.size(), nodes_shown);
-    std::string out = cat("<h2>Step ", escaped(step.step), ": ", escaped(step.rows.front().image), "</h2>\n<p>",
+    std::string out = cat("<h2>Step ", escaped(step.step), ": ", escaped(title_of(step.rows.front())), "</h2>\n<p>",
                           counted(step.rows.size(), "node"), ", ", readiness(step), ".");
     if (step.pole)
         out += cat(" The longest pole is <b>", escaped(step.pole->phase), "</b> on ", escaped(step.pole->node), ": ",
@@ -175,8 +207,8 @@ std::string hours_picture(const SiteReport& report) {
     uint64_t most = 1;
     for (const Hour& hour : report.hours) most = std::max(most, hour.warm + hour.cold + hour.failed);
     Legend legend;
-    legend.add("warm", colours[0]);
-    legend.add("cold", colours[1]);
+    legend.add("warm", warm_colour);
+    legend.add("cold", cold_colour);
     legend.add("failed", failed_colour);
     double scale = bars_width / static_cast<double>(most), y = 0;
     std::string rows;
@@ -188,10 +220,10 @@ std::string hours_picture(const SiteReport& report) {
             if (count > 0) rows += rectangle(x, y, width, colour, cat(count, " ", name));
             x += width;
         };
-        add(hour.warm, colours[0], "warm");
-        add(hour.cold, colours[1], "cold");
+        add(hour.warm, warm_colour, "warm");
+        add(hour.cold, cold_colour, "cold");
         add(hour.failed, failed_colour, "failed");
-        rows += text_at(picture_width, y + text_drop, cat(hour.warm + hour.cold), "end");
+        rows += text_at(picture_width, y + text_drop, cat(hour.warm + hour.cold + hour.failed), "end");
         y += row_height;
     }
     return picture(legend, y, rows, "starts by hour");
@@ -214,6 +246,19 @@ std::string failures_table(const SiteReport& report) {
     return out + "</table>\n";
 }
 
+/// What the phases are of which the report has some.
+std::string phases_table(const JobReport& report) {
+    std::set<std::string_view> met;
+    for (const StepReport& step : report.steps)
+        for (const Row& row : step.rows)
+            for (const plan::PhaseTime& phase : row.phases) met.insert(phase.name);
+    std::string out;
+    for (const KnownPhase& phase : known_phases)
+        if (met.contains(phase.name))
+            out += cat("<tr><td>", phase.name, "</td><td>", phase.meaning, "</td></tr>\n");
+    return out.empty() ? "" : cat("<h2>Phases</h2>\n<table>", out, "</table>\n");
+}
+
 std::string page(const std::string& title, const std::string& body) {
     return cat(head, "<title>", escaped(title), "</title></head>\n<body>\n<h1>", escaped(title), "</h1>\n", body,
                "</body></html>\n");
@@ -225,6 +270,7 @@ std::string page_of(const JobReport& report) {
     std::string body;
     for (const StepReport& step : report.steps) body += step_page(step);
     if (body.empty()) body = "<p>No start of a container in these events.</p>\n";
+    body += phases_table(report);
     return page(cat("Container starts of job ", report.job), body);
 }
 

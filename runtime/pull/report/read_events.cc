@@ -94,6 +94,7 @@ std::optional<plan::Event> event_of(const json& document, std::string_view line)
     out.node = text_at(document, "node");
     out.job = text_at(document, "job");
     out.image = text_at(document, "image");
+    out.container = text_at(document, "container");
     out.digest = text_at(document, "digest");
     out.from = from_of(text_at(document, "from"));
     out.bytes = number_at(document, "bytes");

@@ -51,7 +51,7 @@ std::string step_text(const StepReport& step) {
         bytes += row.bytes, peers += row.peer_bytes, published += row.published_bytes;
         width = std::max(width, printable(row.node).size());
     }
-    std::string out = cat("step ", printable(step.step), ": ", printable(step.rows.front().image, 1024), " on ",
+    std::string out = cat("step ", printable(step.step), ": ", printable(title_of(step.rows.front()), 1024), " on ",
                           counted(step.rows.size(), "node"), ", ", readiness(step), "\n");
     if (cold > 0)
         out += cat("  ", counted(cold, "node"), " pulled ", human_bytes(bytes), ", ", human_bytes(peers),
