@@ -22,17 +22,21 @@
 #include "runtime/request/option_names.hh"
 #include "runtime/request/options.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/request/unknown_variables.hh"
 #include "spank/step.hh"
 
 namespace berth::spank {
 
 namespace {
 
-/// `image.sqsh` is by the grammar an image of a registry; nobody means that when there is such a file.
+/// `image.sqsh` is by the grammar an image of a registry; nobody means that, whether there is such a file or not.
 void check_not_a_file(const std::string& path) {
     struct stat info;
-    if (!path.ends_with(".sqsh") || path.starts_with('/') || path.starts_with('.') || stat(path.c_str(), &info) != 0)
-        return;
+    if (!path.ends_with(".sqsh") || path.starts_with('/') || path.starts_with('.')) return;
+    if (stat(path.c_str(), &info) != 0) {
+        if (!plan::looks_like_image_file(path)) return;
+        throw Error(cat("--container-image: ", plan::missing_file_mistake(path)));
+    }
     throw Error(cat("--container-image: ", printable(path), " would be fetched from a registry; for the file write ./",
                     printable(path)));
 }
@@ -242,6 +246,8 @@ void note_options() {
         if (const std::string* value = plan::given(step().options, name))
             slurm_spank_log("berth: --%s is given twice; the last one counts: %s", name.c_str(),
                             value->empty() ? "none" : printable(*value, 4096).c_str());
+    std::string unknown = plan::unknown_variables_note(plan::unknown_variables(environment_of_this_process()));
+    if (!unknown.empty()) slurm_spank_log("berth: %s", unknown.c_str());
     std::string note = plan::ignored_note(step().options);
     if (!note.empty()) slurm_spank_log("berth: %s", note.c_str());
 }

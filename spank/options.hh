@@ -48,7 +48,7 @@ void leave_option_names();
 /// On the submit side, after that: leaves all values of --container-mount there, of which Slurm keeps the last one.
 void leave_mounts();
 
-/// On the submit side: says which options were given twice, and which have no effect.
+/// On the submit side: says which options were given twice, and which options and variables have no effect.
 void note_options();
 
 }  // namespace berth::spank

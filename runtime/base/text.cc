@@ -76,6 +76,16 @@ std::string printable(std::string_view text, size_t limit) {
     return cut ? out + "..." : out;
 }
 
+std::string path_from(std::string_view folder, std::string_view path) {
+    if (path.starts_with('/')) return std::string(path);
+    while (path.starts_with("./")) {
+        path.remove_prefix(2);
+        while (path.starts_with('/')) path.remove_prefix(1);
+    }
+    if (path.empty() || path == ".") return std::string(folder);
+    return cat(folder, folder.ends_with('/') ? "" : "/", path);
+}
+
 std::string human_bytes(uint64_t bytes) {
     static const char* const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
     auto value = static_cast<double>(bytes);

@@ -39,8 +39,12 @@ struct EnterLine {
 
 /// The container's changes, and the devices that this step, and not the container's, may open.
 std::vector<std::string> environment_in(const JobContainer& container, const EnterLine& entry) {
-    std::vector<std::string> out = changed_environment(
-        entry.environment, changes_but(entry.kept, container.joined.environment, entry.environment));
+    std::vector<plan::EnvironmentChange> changes =
+        changes_but(entry.kept, container.joined.environment, entry.environment);
+    plan::Request kept;
+    kept.env = entry.kept;
+    plan::set_working_directory(changes, container.joined.container.workdir, kept);
+    std::vector<std::string> out = changed_environment(entry.environment, changes);
     std::vector<plan::EnvironmentChange> devices;
     for (const auto& [name, value] :
          plan::visible_device_changes(container.joined.devices, plan::accessible_devices, out))

@@ -11,6 +11,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::cli {
 
@@ -41,6 +42,7 @@ int pull(int argc, char** argv) {
         .required();
     if (auto code = line.parse(argc, argv)) return *code;
     try {
+        if (plan::looks_like_image_file(image)) throw Error(plan::missing_file_mistake(image));
         std::vector<std::string> arguments = arguments_for(policy);
         if (json) arguments.emplace_back("--json");
         if (quiet) arguments.emplace_back("--quiet");

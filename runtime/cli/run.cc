@@ -34,7 +34,9 @@ namespace {
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
     std::vector<std::string> environment = environment_for(options);
-    environment = changed_environment(environment, plan::environment_changes(plan.environment, environment));
+    std::vector<plan::EnvironmentChange> of_plan = plan::environment_changes(plan.environment, environment);
+    plan::set_working_directory(of_plan, plan.workdir, options.request);
+    environment = changed_environment(environment, of_plan);
     bool in_slurm = std::any_of(environment.begin(), environment.end(),
                                 [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
     if (!in_slurm) return environment;

@@ -77,6 +77,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     const plan::Request& request = options.request;
     auto changes = plan::with_user_variables(changes_but(request.env, used.joined.environment, environment),
                                              request.variables, request.env, environment);
+    plan::set_working_directory(changes, used.joined.container.workdir, request);
     std::optional<WaitTeller> tell_waits;
     if (used.arrivals) tell_waits.emplace(used.arrivals, std::chrono::seconds(site.limits.stall_time), show_note);
     Task task =

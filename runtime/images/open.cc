@@ -298,6 +298,7 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
         return {open_image_file(reference.path, [&](int file) { check_opened_file(site, reference, file); }), {}};
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
+    if (plan::looks_like_image_file(text)) throw Error(plan::missing_file_mistake(text));
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
         return open_stored_image(reference, caller, site, watch, tag.agreement);
     plan::Reference exact = reference;

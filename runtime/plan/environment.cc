@@ -98,6 +98,17 @@ std::vector<EnvironmentChange> with_user_variables(std::vector<EnvironmentChange
     return changes;
 }
 
+void set_working_directory(std::vector<EnvironmentChange>& changes, const std::string& workdir,
+                           const Request& request) {
+    const std::string name = "PWD";
+    bool of_user = std::any_of(request.variables.begin(), request.variables.end(), [&](const std::string& text) {
+        return text == name || text.starts_with(name + "=");
+    });
+    if (of_user || contains(request.env, name)) return;
+    std::erase_if(changes, [&](const EnvironmentChange& change) { return change.name == name; });
+    changes.push_back({name, workdir.starts_with('/') ? workdir : cat("/", workdir)});
+}
+
 std::vector<std::string> with_device_variables(std::vector<std::string> environment, const Request& request) {
     auto set = [&](const std::string& name, const std::string& value) {
         std::erase_if(environment, [&](const std::string& text) { return text.starts_with(name + "="); });

@@ -11,7 +11,7 @@ namespace {
 
 std::string absolute_source(const MountRequest& wanted, const std::string& from) {
     bool absolute = wanted.source.empty() || wanted.source[0] == '/';
-    return absolute ? wanted.source : cat(from, "/", wanted.source);
+    return absolute ? wanted.source : path_from(from, wanted.source);
 }
 
 }  // namespace

@@ -101,6 +101,10 @@ struct EnvironmentChange {
 /// variable of the user's environment that names one which is not set.
 std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules, const std::vector<std::string>& task);
 
+/// Has PWD name the directory in which the command begins, absolute in the container, unless the user keeps or sets it:
+/// shells correct it themselves, other programs believe it.
+void set_working_directory(std::vector<EnvironmentChange>& changes, const std::string& workdir, const Request& request);
+
 /// The job's `environment` with what the user's --container-environment says that can choose devices: its variables
 /// without ${VAR}, and its CDI devices in BERTH_DEVICES.
 std::vector<std::string> with_device_variables(std::vector<std::string> environment, const Request& request);

@@ -64,6 +64,14 @@ Row row(const LoaderLibraries& added) {
             "", ""};
 }
 
+/// What somebody sets is not removed, whatever its value outside is.
+bool sets(const EnvironmentRules& rules, const std::string& name) {
+    for (const auto* variables : {&rules.image, &rules.site, &rules.set, &rules.keep_host, &rules.user})
+        for (const std::string& text : *variables)
+            if (text == name || text.starts_with(name + "=")) return true;
+    return false;
+}
+
 }  // namespace
 
 std::vector<Row> plan_rows(const Plan& plan) {
@@ -84,7 +92,10 @@ std::vector<Row> plan_rows(const Plan& plan) {
     environment(plan.environment.image, "image", "the image's environment");
     environment(plan.environment.site, "site", "the site's, in place of the image's");
     environment(plan.environment.keep_host, "option --container-env", "the caller's value, if set");
-    environment(plan.environment.remove, "system", "removed: the host's locale");
+    std::vector<std::string> removed;
+    for (const std::string& name : plan.environment.remove)
+        if (!sets(plan.environment, name)) removed.push_back(name);
+    environment(removed, "system", "removed: the host's locale");
     environment(plan.environment.set, "system", "needed inside");
     environment(plan.environment.account, "account", "where nothing else sets it");
     environment(plan.environment.user, "option --container-environment", "the environment file's; empty: removed");

@@ -295,7 +295,7 @@ Reference parse_reference(std::string_view text) { return Parser(text).parse(); 
 
 Reference with_absolute_path(Reference reference, const std::string& cwd, const std::string& home) {
     if (reference.has_path()) reference.path = with_home(reference.path, home);
-    if (reference.has_path() && reference.path[0] != '/') reference.path = cat(cwd, "/", reference.path);
+    if (reference.has_path() && reference.path[0] != '/') reference.path = path_from(cwd, reference.path);
     return reference;
 }
 
@@ -328,6 +328,12 @@ std::string cut_image_mistake(std::string_view text) {
     if (looks_like_image_file(rest) || rest.ends_with(".simg")) return {};
     return cat(printable(text, 1024), " is a registry without an image: Slurm cuts the value of an #SBATCH line at #; "
                "quote the value, or write ", printable(rest, 1024), "/IMAGE:TAG");
+}
+
+std::string missing_file_mistake(std::string_view text) {
+    std::string shown = printable(text);
+    return cat("image ", shown, ": there is no such file here; for a file write its path, as ./", shown,
+               ", and for an image of a registry that is called so its tag as well, ", shown, ":latest");
 }
 
 std::string image_file_mistake(std::string_view text) {

@@ -60,6 +60,9 @@ bool looks_like_image_file(std::string_view text);
 /// Empty for all others.
 std::string cut_image_mistake(std::string_view text);
 
+/// The error line for such a name of which there is no file either: nobody means an image of a registry by it.
+std::string missing_file_mistake(std::string_view text);
+
 /// The error line that says to write `./x.sqsh`.
 std::string image_file_mistake(std::string_view text);
 

@@ -189,7 +189,7 @@ class OwnContainer : public StepContainer {
         own_cgroup_ = wants_own_cgroup(start.site, container_);
         start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
-        kept_ = start.wanted.env;
+        wanted_ = start.wanted;
         plan::EnvironmentRules rules = plan_.environment;
         rules.user.clear();
         entrypoint_ = changes_of_entrypoint(start, container_, plan_.entrypoint,
@@ -200,7 +200,8 @@ class OwnContainer : public StepContainer {
         plan::Ready ready = ready_of(plan_, container_, task);
         ready.own_cgroup = own_cgroup_;
         ready.environment = with_entrypoint(plan::environment_changes(plan_.environment, task.environment),
-                                            entrypoint_, kept_, task.environment);
+                                            entrypoint_, wanted_.env, task.environment);
+        plan::set_working_directory(ready.environment, ready.workdir, wanted_);
         return {plan::encode(ready), namespaces_of(container_)};
     }
 
@@ -247,7 +248,7 @@ class OwnContainer : public StepContainer {
     DiskUpper upper_;
     StartedContainer container_;
     bool own_cgroup_ = false;
-    std::vector<std::string> kept_;  ///< names of --container-env
+    plan::Request wanted_;
     Changes entrypoint_;
 };
 
@@ -296,6 +297,7 @@ class SharedContainer : public StepContainer {
         plan::Ready ready{container.workdir,
                           with_entrypoint(std::move(changes), entrypoint_, start_.wanted.env, environment),
                           container.seccomp_program};
+        plan::set_working_directory(ready.environment, ready.workdir, start_.wanted);
         for (const OwnNamespace& own : container.namespaces)
             ready.namespaces.push_back(static_cast<uint32_t>(own.type));
         ready.own_cgroup = wants_own_cgroup(start_.site, container);

@@ -22,6 +22,7 @@
 #include "runtime/request/mount_values.hh"
 #include "runtime/request/option_names.hh"
 #include "runtime/request/reference.hh"
+#include "runtime/request/unknown_variables.hh"
 #include "runtime/request/values.hh"
 #include "runtime/step/container.hh"
 #include "runtime/step/mig.hh"
@@ -137,7 +138,7 @@ void expand_values(StepStart& start, const plan::StepRequest& request) {
         bool here = plan::saves_on_each_node(wanted.save) || request.node_index == 0;
         if (wanted.save.empty() || !here) return;
         start.save_path = plan::expanded_save_path(wanted.save, signs);
-        if (!start.save_path.starts_with('/')) start.save_path = cat(request.cwd, "/", start.save_path);
+        start.save_path = path_from(request.cwd, start.save_path);
     });
 }
 
@@ -167,7 +168,10 @@ StepStart start_of(plan::StepRequest& request, StepTasks& tasks) {
         plan::agreement_address(request.environment, out.wanted.image, request.node, request.node_index);
     if (std::string note = missing_note(options, request); !note.empty()) tasks.note(note);
     plan::forget_agreement(request.environment);
-    // One node's line is enough.
+    // One node's line is enough. srun has told of variables that are of no section.
+    if (std::string note = plan::unknown_variables_note(plan::unknown_key_variables(request.environment));
+        !note.empty() && request.node_index == 0)
+        tasks.note(note);
     bool by_data_path = out.site.defaults.container_scope == plan::ContainerScope::data_path;
     if (std::string note = enroot::passed_over_in_step_note(request.environment, by_data_path);
         !note.empty() && request.node_index == 0)

@@ -9,7 +9,8 @@
 
 namespace berth::store {
 
-/// The processes that hold flock(2) on the file with this device and inode, by the text of /proc/locks; each once. Pure.
+/// The processes that hold flock(2) on the file with this device and inode, by the text of /proc/locks; each once.
+/// Pure.
 std::vector<pid_t> lock_holders(std::string_view locks, dev_t device, ino_t inode);
 
 /// "process 1234 (berth run debian:12)", and with the step where the process is in a cgroup of one; empty for a process

@@ -200,14 +200,14 @@ TEST_CASE("working directories", "[kernel][start]") {
 
     plan.workdir_required = true;
     Outcome missing = in_container(plan, fill_sample, where);
-    CHECK(missing.exit_code == 127);
+    CHECK(missing.exit_code == 125);
     CHECK(missing.error ==
           "entering the working directory of --container-workdir /made/by/start: No such file or directory in the "
           "container");
 
     plan.workdir = "/etc/hello";
     Outcome file = in_container(plan, fill_sample, where);
-    CHECK(file.exit_code == 126);
+    CHECK(file.exit_code == 125);
     CHECK(file.error == "entering the working directory of --container-workdir /etc/hello: it is not a directory");
 
     plan.workdir = "/etc";
@@ -229,6 +229,6 @@ TEST_CASE("hostile row 63: a working directory behind a link of /proc is refused
     };
     Outcome refused = in_container(plan, fill, [] { return std::string("started"); });
     CHECK(refused.text == "");
-    CHECK(refused.exit_code == 126);
+    CHECK(refused.exit_code == 125);
     CHECK_THAT(refused.error, Catch::EndsWith("(links of /proc are not followed)"));
 }

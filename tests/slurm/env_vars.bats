@@ -184,3 +184,18 @@ expect_read_only() {
     cat names.out"
   expect_output_like "container-image$"
 }
+
+@test "a variable that means nothing is told in one line, with what may be meant" {
+  run -0 with "BERTH_CONTAINER_IMAG=$image" "cat /etc/hostname"
+  expect_one_error_line
+  expect_output_like "berth: no variable of Berth's, and without effect: BERTH_CONTAINER_IMAG"
+  expect_output_like "did you mean BERTH_CONTAINER_IMAGE\\?"
+  # Of a key the first node tells, which reads berth.conf.
+  run -0 in_home "BERTH_STORE_PUL=never srun -N2 -n2 --container-image=$image only-in-image"
+  expect_one_error_line
+  expect_output_like "without effect: BERTH_STORE_PUL \\(did you mean BERTH_STORE_PULL\\?\\)"
+  run -0 with "BERTH_CONTAINER_IMAGE=$image BERTH_STORE_PULL=missing BERTH_DEVICES= BERTH_EMPTY=" only-in-image
+  expect_equal "$output" "only in the image"
+  run -0 in_home "BERTH_CONTAINER_IMAG=x sbatch --wait --wrap true"
+  expect_one_error_line
+}

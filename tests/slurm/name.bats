@@ -33,8 +33,8 @@ named() { alice srun -w n1 "--container-name=$1" "${@:2}"; }
   run named keep true
   expect_failure
   expect_one_error_line
-  expect_output_like "container keep: there is none of that name on this node, n1, and each node has its own; .* -w with the \
-node that has it: srun -w NODE berth ps"
+  expect_output_like "container keep: there is none of that name on this node, n1, and each node has its own; "
+  expect_output_like "or -w with the node that has it: srun -w NODE berth ps"
   run -0 named keep:create --container-image="$image" touch /opt/kept
   run named keep:create --container-image="$image" true
   expect_failure

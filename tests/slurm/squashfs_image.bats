@@ -36,6 +36,11 @@ from_file() { in_home "srun -w n1 --container-image=./imported.sqsh $*"; }
   run in_home 'touch image.sqsh; srun --container-image=image.sqsh true'
   expect_failure
   expect_output_like '\./image\.sqsh'
+  # Nor where there is none: no registry is asked.
+  run in_home 'srun --container-image=nosuch.sqsh true'
+  expect_failure
+  expect_one_error_line
+  expect_output_like 'image nosuch.sqsh: there is no such file here; for a file write its path, as \./nosuch\.sqsh'
 }
 
 @test "a missing or corrupt squashfs is one line" {

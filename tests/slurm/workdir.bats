@@ -5,16 +5,29 @@ load helper
 @test "the working directory is the image's" {
   run -0 contained pwd
   expect_equal "$output" /srv
+  # Also for programs that believe PWD, which a shell corrects.
+  run -0 contained printenv PWD
+  expect_equal "$output" /srv
 }
 
 @test "--container-workdir changes it" {
   run -0 contained --container-workdir=/opt/links pwd
   expect_equal "$output" /opt/links
+  run -0 contained --container-workdir=/opt/links printenv PWD
+  expect_equal "$output" /opt/links
+  run -0 in_home "srun -w n1 --container-image=$image --container-workdir=/opt/links --container-env=PWD printenv PWD"
+  expect_equal "$output" /home/alice
+  for _ in made joined; do
+    run -0 contained --container-name=here --container-workdir=/opt/links printenv PWD
+    expect_equal "$output" /opt/links
+  done
+  run -0 alice srun -w n1 berth exec here -- printenv PWD
+  expect_equal "$output" /srv
+  run -0 alice srun -w n1 berth rm here
 }
 
 @test "hostile row 60: a missing working directory is one line that names it" {
-  run ! contained --container-workdir=/not/there true
-  expect_failure
+  run -125 contained --container-workdir=/not/there true
   expect_output_like "/not/there: No such file or directory"
   expect_one_error_line
   expect_nodes_up

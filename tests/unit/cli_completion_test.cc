@@ -26,9 +26,9 @@ struct CompletionScene {
 
     /// Lines that the shell prints, sorted; `command` finds the line to complete in $1.
     std::string answer(const std::string& shell, const std::string& line) const {
-        auto result = fixtures::run_command(cat("cd ", std::filesystem::current_path().string(), " && HOME=", folder / "",
-                                                " XDG_CONFIG_HOME=", folder / ".config", " PATH=", folder / "bin",
-                                                ":/usr/bin:/bin ", shell, " '", line, "' | cut -f1 | sort -u | xargs"));
+        auto result = fixtures::run_command(cat("HOME=", folder / "", " XDG_CONFIG_HOME=", folder / ".config",
+                                                " PATH=", folder / "bin", ":/usr/bin:/bin ", shell, " '", line,
+                                                "' | cut -f1 | sort -u | xargs"));
         return std::string(trimmed(result.output));
     }
     std::string bash(const std::string& line) const {
@@ -53,7 +53,8 @@ struct CompletionScene {
 
 }  // namespace
 
-TEST_CASE("completions: jobs that run, environments, words of an option, commands, in each shell", "[cli][completion]") {
+TEST_CASE("completions: jobs that run, environments, words of an option, commands, in each shell",
+          "[cli][completion]") {
     CompletionScene scene;
     for (auto shell : {&CompletionScene::bash, &CompletionScene::fish, &CompletionScene::zsh}) {
         auto completed = [&](const std::string& line) { return (scene.*shell)(line); };

@@ -65,3 +65,14 @@ TEST_CASE("plan text: devices, as a table and as JSON", "[cli][hooks]") {
     check_golden("plan-gpu.golden", plan_text(plan));
     check_golden("plan-gpu.json", cli::plan_json(plan, "sha256:0"));
 }
+
+TEST_CASE("plan text: what the image or an option sets is not said to be removed", "[cli]") {
+    Request request;
+    request.env = {"LC_ALL"};
+    ImageConfig image;
+    image.env = {"LANG=C.UTF-8"};
+    std::string removed;
+    for (const auto& row : plan_rows(make_plan(request, {}, {}, {}, {host_paths(), {}, {}, {}}, image)))
+        if (row[4] == "removed: the host's locale") removed += row[1] + " ";
+    CHECK(removed == "LANGUAGE ");
+}

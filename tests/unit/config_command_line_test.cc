@@ -248,8 +248,10 @@ TEST_CASE("command line: completions are told all options and what their values 
         return fixtures::run_command(cat(fixtures::built_program("berth"), " ", words, " --list-options")).output;
     };
     CHECK(listed("exec") ==
-          "-w=FILES\n--workdir=FILES\n-e=VARIABLES\n--env=VARIABLES\n-i\n--interactive\n-t\n--tty\n--job=\n"
+          "-w=FILES\n--workdir=FILES\n-e=VARIABLES\n--env=VARIABLES\n-i\n--interactive\n-t\n--tty\n--job=JOBS\n"
           "--node=\n--ssh-server\n");
+    CHECK_THAT(listed("run"), Catch::StartsWith("--environment=ENVIRONMENTS\n"));
+    CHECK_THAT(listed("report"), Catch::Contains("--job=JOBS\n"));
     CHECK_THAT(listed("run"), Catch::Contains("\n--name=CONTAINERS\n") && Catch::Contains("\n--ro\n--read-only\n"));
     CHECK(listed("pull") == "--policy=newer missing always never\n--json\n-q\n--quiet\n");
     CHECK(listed("config") == "--json\n");
@@ -325,6 +327,10 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
         INFO(one.words << ": " << result.output);
         CHECK(result.status == one.code);
         CHECK_THAT(result.output, Catch::Contains(one.told));
+        // One line, which says whose it is.
+        std::string command = cat("berth ", std::string(one.words).substr(0, std::string(one.words).find(' ')), ": ");
+        if (one.code != 0) CHECK_THAT(result.output, Catch::StartsWith(command));
+        if (one.code != 0) CHECK(std::ranges::count(result.output, '\n') == 1);
     }
     std::string pull = fixtures::built_program("berth-pull");
     for (const auto& [words, told] : {std::pair{" --store x", "--store and the image is required\n"},
@@ -336,4 +342,44 @@ TEST_CASE("command line: help is a success, a mistake berth's own failure, and b
     }
     CHECK_THAT(fixtures::run_command(pull + " --version").output, Catch::StartsWith("berth-pull "));
     CHECK_THAT(fixtures::run_command(pull + " import --help").output, !Catch::Contains("--store"));
+}
+
+TEST_CASE("berth(1): help of a command, and a word that is none, in one line with what may be meant", "[cli]") {
+    std::string berth = fixtures::built_program("berth");
+    auto said = [&](const std::string& words) { return fixtures::run_command(cat(berth, " ", words)); };
+    CHECK(said("help run").output == said("run --help").output);
+    CHECK(said("help run").status == 0);
+    CHECK(said("help help").output == said("help").output);
+    for (const char* words : {"imags", "help imags"}) {
+        CHECK(said(words).output ==
+              "berth: there is no command imags; berth help lists those that there are; did you mean images?\n");
+        CHECK(said(words).status == exit_failure);
+    }
+    CHECK(said("nothing-like-it").output ==
+          "berth: there is no command nothing-like-it; berth help lists those that there are\n");
+}
+
+TEST_CASE("berth(1): the name of a file that is not there is asked of no registry", "[cli]") {
+    fixtures::TempFolder folder;
+    for (const char* command : {"run", "plan", "pull"}) {
+        auto result = fixtures::run_command(cat("cd ", folder / "", " && BERTH_STORE_PATH=", folder / "store", " ",
+                                                fixtures::built_program("berth"), " ", command, " nosuch.sqsh"));
+        CHECK(result.status == exit_failure);
+        CHECK(result.output == "berth: image nosuch.sqsh: there is no such file here; for a file write its path, as "
+                               "./nosuch.sqsh, and for an image of a registry that is called so its tag as well, "
+                               "nosuch.sqsh:latest\n");
+    }
+}
+
+TEST_CASE("berth(1): a variable that means nothing is told in a line, and the command goes on", "[cli]") {
+    std::string berth = fixtures::built_program("berth");
+    auto result = fixtures::run_command("BERTH_STORE_PUL=never BERTH_LOG=debug " + berth + " config show");
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output, Catch::Contains("berth: no variable of Berth's, and without effect: BERTH_LOG, "
+                                              "BERTH_STORE_PUL (did you mean BERTH_STORE_PULL?); see "));
+    CHECK_THAT(fixtures::run_command("BERTH_STORE_PULL=never " + berth + " config show").output,
+               !Catch::Contains("without effect"));
+    // What others call.
+    CHECK_THAT(fixtures::run_command("BERTH_LOG=debug " + berth + " srun-options").output,
+               !Catch::Contains("without effect"));
 }

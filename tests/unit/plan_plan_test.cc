@@ -102,7 +102,7 @@ TEST_CASE("plan: user mounts come after the defaults and resolve against the wor
     request.mounts = parse_mounts("./in:/data:ro,/lustre,tmpfs:/scratch,umount:/etc/localtime");
     Plan plan = make_plan(request, alice(), {}, {}, full_host(), {});
     REQUIRE(mounts_at(plan, "/data").size() == 1);
-    CHECK(mounts_at(plan, "/data")[0].source == "/home/alice/work/./in");
+    CHECK(mounts_at(plan, "/data")[0].source == "/home/alice/work/in");
     CHECK(mounts_at(plan, "/data")[0].read_only);
     CHECK(mounts_at(plan, "/lustre")[0].source == "/lustre");
     CHECK(mounts_at(plan, "/scratch")[0].kind == Mount::Kind::tmpfs);

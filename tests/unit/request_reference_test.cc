@@ -127,6 +127,10 @@ TEST_CASE("the sources of this node: a path up to the first colon, and what is c
     CHECK(parse_reference("docker-archive:a.tar:debian").name == "library/debian");
     CHECK(berth::plan::with_absolute_path(parse_reference("oci:a:b"), "/w", "/h").text() == "oci:/w/a:b");
     CHECK(berth::plan::with_absolute_path(parse_reference("/x.sqsh"), "/w", "/h").path == "/x.sqsh");
+    CHECK(berth::plan::with_absolute_path(parse_reference("./x.sqsh"), "/w", "/h").path == "/w/x.sqsh");
+    CHECK(berth::plan::with_absolute_path(parse_reference(".//./x"), "/w", "/h").path == "/w/x");
+    CHECK(berth::plan::with_absolute_path(parse_reference("./"), "/w", "/h").path == "/w");
+    CHECK(berth::plan::with_absolute_path(parse_reference("../x"), "/", "/h").path == "/../x");
     CHECK(berth::plan::with_absolute_path(parse_reference("r.io/a:b"), "/w", "/h").text() == "r.io/a:b");
 }
 

@@ -196,10 +196,10 @@ void apply_edits(Root& root, const std::vector<plan::Edit>& edits, const std::ve
 
 namespace {
 
+/// With the exit code of Berth's own failures: 127 and 126 speak of the command.
 [[noreturn]] void refuse_workdir(const std::string& doing, int number) {
-    if (number == ENOENT) throw Error(cat(doing, ": ", reason(number), " in the container"), exit_not_found);
-    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""),
-                exit_not_executable);
+    if (number == ENOENT) throw Error(cat(doing, ": ", reason(number), " in the container"));
+    throw Error(cat(doing, ": ", reason(number), number == ELOOP ? " (links of /proc are not followed)" : ""));
 }
 
 /// Makes a directory that the image names, unless it would be on the node.
@@ -211,8 +211,7 @@ Fd make_workdir(const Root& root, const std::string& path, const std::string& do
     } catch (const Error&) {
         throw Error(cat(doing,
                         ": it is missing in the directory of the node that is mounted there; make it, or use "
-                        "--container-workdir"),
-                    exit_not_found);
+                        "--container-workdir"));
     }
 }
 
@@ -228,7 +227,7 @@ void prepare_workdir(const Root& root, const std::string& path, bool required) {
         refuse_workdir(doing, error.number());
     }
     if (!S_ISDIR(sys::stat_of(directory.get(), doing).st_mode))
-        throw Error(cat(doing, ": it is not a directory"), exit_not_executable);
+        throw Error(cat(doing, ": it is not a directory"));
 }
 
 }  // namespace berth::mount
