@@ -90,3 +90,14 @@ TEST_CASE("hostile row 60: command: a program of another architecture", "[base]"
     CHECK(code_of("alien", folder.path, text) == 126);
     CHECK(text.find("s390x") != std::string::npos);
 }
+
+TEST_CASE("command: a relative path that is not in the container says what is not mounted", "[base]") {
+    std::string text;
+    CHECK(code_of("./none/train.sh", "/usr/bin", text) == exit_not_found);
+    CHECK_THAT(text, Catch::Contains("./none/train.sh: No such file or directory in the container; the directory where "
+                                     "srun was called is there only if it is mounted (--container-mounts=.:/job "));
+    CHECK(code_of("/none/train.sh", "/usr/bin", text) == exit_not_found);
+    CHECK(text == "running /none/train.sh: No such file or directory in the container");
+    CHECK_THROWS_WITH(find_command("./none", "", "on this node"),
+                      "running ./none: No such file or directory on this node");
+}
