@@ -43,7 +43,7 @@ setup() {
   clean
   local name lines=()
   for name in "${registries[@]}"; do lines+=("[registry.\"$name\"]" "mirror = [\"$registry\"]"); done
-  with_site_lines "${lines[@]}" '[share]' "artifacts = \"$registry/site/layers\"" '[events]' \
+  with_site_lines "${lines[@]}" '[share]' "artifacts = \"$registry/site/documents\"" '[events]' \
     'log = "/tmp/events/%u.jsonl"' 'counters = "/tmp/events"'
   root install -d -m 1777 /tmp/events /tmp/lustre
   root cp -a "$folder/berth.conf" /etc/slurm/kept-by-documents
