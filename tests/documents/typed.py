@@ -87,7 +87,8 @@ class Typist:
             "@forwarded@": str(int(port) + 990), "@sshd@": str(int(port) + 991),
             "@other@": str(int(port) + 992)}
         self.shells = {}
-        self.patience = int(os.environ.get("BERTH_DOCUMENTS_PATIENCE", "120")) * \
+        # Between two steps of an allocation srun may wait twice as long as MessageTimeout (60 s in the box).
+        self.patience = int(os.environ.get("BERTH_DOCUMENTS_PATIENCE", "300")) * \
             int(os.environ.get("BERTH_TEST_SLOWNESS", "1"))
 
     def filled(self, text):
