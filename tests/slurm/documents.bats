@@ -74,7 +74,7 @@ clean() {
 # What is typed, and the output of what comes out otherwise than the page says: types PAGE.
 types() {
   export BERTH_NOISE="$slurm_waits|$progress_line"
-  run -0 timeout 900 python3 -B "$documents/typed.py" type "$state" "$registry" "$1"
+  run -0 timeout 1800 python3 -B "$documents/typed.py" type "$state" "$registry" "$1"
   [[ -z ${BERTH_DOCUMENTS_SHOW:-} ]] || sed 's/^/# /' <<< "$output" >&3
   expect_output_like "$1.md: [1-9][0-9]* commands typed"
 }
