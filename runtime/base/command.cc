@@ -163,7 +163,7 @@ std::string find_command(const std::string& name, const std::string& path_variab
         if (::access(name.c_str(), F_OK) != 0) {
             int number = errno;
             // Who writes ./train.sh means the directory in which srun was called.
-            bool is_inside = std::string_view(where) == in_container && !name.starts_with('/');
+            bool is_inside = std::string_view(where) == root_of_container && !name.starts_with('/');
             throw Error(cat("running ", printable(name, 4096), ": ", reason(number), ' ', where,
                             is_inside ? "; the directory where srun was called is there only if it is mounted "
                                         "(--container-mounts=.:/job --container-workdir=/job)"
@@ -181,7 +181,7 @@ std::string find_command_or_file(const std::string& name, const std::string& pat
     if (name.empty() || name.find('/') != std::string::npos) return find_command(name, path_variable);
     std::vector<std::string> paths = candidates(name, path_variable);
     paths.push_back("./" + name);
-    return find(name, path_variable, in_container, paths);
+    return find(name, path_variable, root_of_container, paths);
 }
 
 void execute_command(std::vector<std::string> command, std::vector<std::string> environment) {

@@ -7,13 +7,13 @@
 namespace berth {
 
 /// Whose root a path is in, for messages.
-inline constexpr const char* in_container = "in the container";
+inline constexpr const char* root_of_container = "in the container";
 
 /// The path that execvp would run for `name` in this process's root and working directory with the given PATH; `where`
 /// says to the user whose root that is. Throws Error with exit code 127 (nowhere, or an interpreter it names is
 /// missing) or 126 (not executable, wrong architecture, wrong format).
 std::string find_command(const std::string& name, const std::string& path_variable,
-                         const char* where = in_container);
+                         const char* where = root_of_container);
 
 /// The same, and last of all a name in the working directory: slurmstepd leaves one that it does not find as it is, and
 /// execve finds it there.

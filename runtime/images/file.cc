@@ -53,8 +53,9 @@ SaidByFiles said_by(const SifEnvironment& read, bool has_runscript) {
     out.config.env = read.env;
     if (has_runscript) out.config.entrypoint = {runscript};
     if (read.unread > 0)
-        out.notes.push_back(cat("of /.singularity.d/env in the image, ", read.unread,
-                                " lines are not read: they do more than set a variable to a value"));
+        out.notes.push_back(cat("lines of /.singularity.d/env in the image that are left out, since they do more than "
+                                "set a variable to a value: ",
+                                read.unread));
     return out;
 }
 

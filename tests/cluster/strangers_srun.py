@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--image", default=f"127.0.0.1:{os.environ.get('BERTH_BOX_REGISTRY_PORT', '5000')}/debian:12")
     parser.add_argument("--starts", type=int, default=9)
     parser.add_argument("--held", type=int, default=2000, help="connections that are silent or dripping")
-    parser.add_argument("--files", type=int, default=0, help="open files that srun's tracker and the nodes' pulls may have")
+    parser.add_argument("--files", type=int, default=0, help="open files of the tracker and of the nodes' pulls")
     parser.add_argument("--stranger", action="append", help="of none, busy, lines, connects, silent, dripping, tls")
     parser.add_argument("--only", help="one of these, without a start")
     return parser.parse_args()
@@ -147,7 +147,8 @@ def limit_files(box, files):
 
 
 def unlimit_files(box):
-    enter(box, "root", "bash", "-c", f"[ ! -e {WORDS}.kept ] || mv {WORDS}.kept {WORDS}; rm -f /usr/local/bin/few-files")
+    enter(box, "root", "bash", "-c",
+          f"[ ! -e {WORDS}.kept ] || mv {WORDS}.kept {WORDS}; rm -f /usr/local/bin/few-files")
 
 
 def start(options):

@@ -36,7 +36,7 @@ start_srun() {
 no_pull() { [[ -z $(berth_processes) ]]; }
 
 @test "sixteen tasks on two nodes tell an error of all once a node" {
-  run -127 alice srun -N2 -n16 --container-image="$image" --container-workdir=/not/there true
+  run -125 alice srun -N2 -n16 --container-image="$image" --container-workdir=/not/there true
   expect_equal "$(grep -c 'berth: n[12]: ' <<< "$output")" 2
 }
 

@@ -115,7 +115,10 @@ Super read_super(SquashFile& file) {
         throw Error(cat("reading ", printable(file.what, 4096), ": it is too short for a squashfs file"));
     }
     file.read(sys::bytes_of(raw), 0);
-    if (raw.magic == streamed_magic) file.read(sys::bytes_of(raw), file.size -= sizeof raw);
+    if (raw.magic == streamed_magic) {
+        file.read(sys::bytes_of(raw), file.size - sizeof raw);
+        file.size -= sizeof raw;
+    }
     check_identity(file, raw);
     if (raw.used > file.size) file.damaged(cat("it has ", file.size, " bytes but should have ", raw.used));
     check_bounds(file, raw);
