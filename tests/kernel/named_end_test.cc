@@ -138,11 +138,11 @@ TEST_CASE("a container that cannot be started the first time is not kept", "[ker
     request.workdir = "/missing";
     Outcome failed = scene.outcome("c", [] { return std::string(); }, request);
     CHECK_THAT(failed.error, Catch::Contains("/missing"));
-    CHECK(failed.exit_code == 127);
+    CHECK(failed.exit_code == 125);
     CHECK(scene.left() == "locks");
     // One that was there before is.
     CHECK(scene.outcome("c", [] { return write_to("/kept", "kept"); }).text == "ok");
-    CHECK(scene.outcome("c", [] { return std::string(); }, request).exit_code == 127);
+    CHECK(scene.outcome("c", [] { return std::string(); }, request).exit_code == 125);
     CHECK(scene.outcome("c", [] { return slurp("/kept"); }).text == "kept");
 }
 
