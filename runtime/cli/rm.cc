@@ -81,9 +81,9 @@ int rm(int argc, char** argv) {
     line.flag("--all", all, "with --scope: all of them");
     line.argument("names", names, "of the containers");
     if (auto code = line.parse(argc, argv)) return *code;
-    if (job != 0 && !scope.empty()) throw Error("berth rm: --job and --scope exclude each other");
+    if (job != 0 && !scope.empty()) return line.refused("--job and --scope exclude each other");
     if (all == !names.empty() || (all && scope.empty()))
-        throw Error("berth rm: write the names of the containers, or --scope SCOPE --all");
+        return line.refused("write the names of the containers, or --scope SCOPE --all");
     std::vector<ContainerFolder> folders;
     if (scope.empty())
         folders.push_back(containers_of_caller(job));

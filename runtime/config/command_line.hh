@@ -88,6 +88,8 @@ class CommandLine {
 
     /// For what cannot be said by required(): prints that `what` is missing; the exit code.
     int missing(const std::string& what) const;
+    /// For words that do not go together: prints the mistake behind the command's name; the exit code.
+    int refused(const std::string& mistake) const;
 
     /// Of a subcommand, after the parse: whether it is the one.
     bool chosen() const;
@@ -95,7 +97,6 @@ class CommandLine {
   private:
     CommandLine(std::shared_ptr<CLI::App> app, std::shared_ptr<DeclaredOption::Values> values)
         : app_(std::move(app)), values_(std::move(values)) {}
-    int refused(const std::string& mistake) const;
     bool wants_list(int argc, char** argv) const;
     std::string unknown_option(int argc, char** argv) const;
     DeclaredOption declared(CLI::Option* option) const { return {option, values_}; }
