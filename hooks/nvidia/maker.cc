@@ -68,8 +68,10 @@ plan::ContainerEdits note_on_unasked(const DeviceRequest& asked) {
         return variable(asked.job, name) != nullptr || variable(asked.image_variables, name) != nullptr;
     };
     bool by_cdi = is_set("BERTH_DEVICES") || !asked.site.devices.cdi.empty();
+    // Slurm grants those of AMD in the same way.
+    bool may_be_another = asked.host.exists("/dev/kfd");
     plan::ContainerEdits out;
-    if (is_set("NVIDIA_VISIBLE_DEVICES") || by_cdi || value_in(asked.job, "SLURM_JOB_ID").empty() ||
+    if (is_set("NVIDIA_VISIBLE_DEVICES") || by_cdi || may_be_another || value_in(asked.job, "SLURM_JOB_ID").empty() ||
         !is_first_node(asked.job) || !has_driver(asked.host) ||
         slurm_grant(asked.job, "CUDA_VISIBLE_DEVICES").says != SlurmGrant::Says::devices)
         return out;

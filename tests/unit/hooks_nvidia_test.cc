@@ -246,9 +246,10 @@ TEST_CASE("nvidia: a step's GPU that neither its image nor its job asks for is t
         return one->vendor == std::string("nvidia");
     });
     auto warnings = [&](std::vector<std::string> image, std::vector<std::string> job, bool gpus = true,
-                        plan::Site site = {}) {
+                        plan::Site site = {}, bool amd = false) {
         FakeHost host;
         if (gpus) eight(host, false);
+        if (amd) host.file("/dev/kfd", "");
         FakeImage rootfs;
         std::vector<plan::ContainerEdits> before;
         plan::ContainerEdits made = maker.make({host, rootfs, site, image, job, before});
@@ -276,4 +277,5 @@ TEST_CASE("nvidia: a step's GPU that neither its image nor its job asks for is t
     plan::Site site;
     site.devices.cdi = {"nvidia.com/gpu=all"};
     CHECK(warnings({}, step, true, site).empty());
+    CHECK(warnings({}, step, true, {}, true).empty());
 }
