@@ -35,7 +35,7 @@ int gc(int argc, char** argv) {
                         " is one of store.shared, whose readers leave no trace of what they use; give --age, longer "
                         "than the longest job"));
     // What containers of ended jobs keep of the store.
-    if (!dry) sweep_jobs(site, caller_of_this_process());
+    if (!dry) sweep_jobs_on_node(site, caller_of_this_process(), environment_of_this_process());
     auto removed = store::collect(store, limits, dry, false);
     if (!removed) {
         std::fprintf(stderr, "berth: waiting for the pulls into %s to end\n", store.path().c_str());

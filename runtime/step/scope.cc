@@ -151,4 +151,9 @@ void sweep_jobs(const plan::Site& site, const plan::Caller& caller) {
     }
 }
 
+void sweep_jobs_on_node(const plan::Site& site, const plan::Caller& caller,
+                        const std::vector<std::string>& environment) {
+    if (!value_in(environment, "SLURMD_NODENAME").empty()) sweep_jobs(site, caller);
+}
+
 }  // namespace berth

@@ -50,4 +50,9 @@ void end_job(const plan::Caller& caller, uint32_t job);
 /// stays for the next.
 void sweep_jobs(const plan::Site& site, const plan::Caller& caller);
 
+/// The same for programs that may run anywhere: only in a batch script or a step (by the caller's environment), since
+/// the marks are on the job's node.
+void sweep_jobs_on_node(const plan::Site& site, const plan::Caller& caller,
+                        const std::vector<std::string>& environment);
+
 }  // namespace berth

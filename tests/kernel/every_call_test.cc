@@ -373,7 +373,8 @@ TEST_CASE("a start that is killed at any of its system calls leaves no process, 
 // Of two processes with one memory, the other would wait for the lock of malloc() for ever.
 TEST_CASE("whatever process of a start is killed while it asks for memory, the others end", "[kernel][lifecycle]") {
     NEED_CONTAINERS();
-    Subject subject(plain);
+    // So that it asks often, and not once for all that a start needs.
+    Subject subject(plain, {"MALLOC_TOP_PAD_=16384"});
     undisturbed(subject);
     auto at_brk = [](const Call& call) {
         return call.name() == "brk" && !asks_for_break(call) ? fixtures::is_killed : fixtures::goes_on;

@@ -119,7 +119,7 @@ TEST_CASE("run: identity, writing, environment, directory, entrypoint and mounts
                Catch::Contains("Read-only file system") && Catch::EndsWith("|1"));
     CHECK(scene.shell({"-w", "/etc", "-e", "A=b c", "-e", "PATH=/bin"}, "pwd; echo \"$A $PATH\"") ==
           "/etc\nb c /bin\n|0");
-    CHECK_THAT(scene.shell({"-w", "/no/such"}, "pwd"), Catch::EndsWith("|127"));
+    CHECK_THAT(scene.shell({"-w", "/no/such"}, "pwd"), Catch::EndsWith("|125"));
     std::vector<std::string> mounts = {"--mount", scene.folder / "data:/srv/data:ro", "--mount", "tmpfs:/scratch"};
     CHECK_THAT(scene.shell(mounts, "cat /srv/data; echo x > /scratch/x && echo made; echo x > /srv/data || echo no"),
                Catch::StartsWith("of the nodemade\n") && Catch::EndsWith("no\n|0"));

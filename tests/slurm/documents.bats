@@ -35,6 +35,7 @@ teardown_file() {
   stop_podman
   kill "$(cat "$BATS_FILE_TMPDIR/asking.pid")"
   forget_images
+  forget_images_at_login
 }
 
 # The registry has the images under the names that the pages have, as a mirror of those that a site would ask.

@@ -307,7 +307,7 @@ EOF
   expect_equal "$output" /tmp
   run alice berth run -q --environment none
   expect_failure
-  expect_output_like 'image is required'
+  expect_output_like 'the environment none: it names no image; write one before the command'
   run -0 alice berth plan -q --environment ml
   expect_output_like 'env +A +file +option --container-environment'
 }

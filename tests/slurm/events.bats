@@ -116,7 +116,7 @@ series() {
 
 @test "an import is an event of its own beside that of its pull, and counts once" {
   alice berth pull --quiet "$image"
-  alice berth rmi "$image"
+  forget_images_at_login
   root rm "$events/log/alice.jsonl"
   alice berth import --quiet -o "told.sqsh" "$image"
   alice berth import --quiet --force -o "told.sqsh" "$image"

@@ -123,6 +123,9 @@ forget_images() {
   root bash -c "rm -rf $state/nodes/*/store/*"
 }
 
+# Alice's on the login node: another image's layers would be there already for who pulls.
+forget_images_at_login() { in_home 'berth images --json | jq -r ".images[].digest" | xargs -r berth rmi' > /dev/null; }
+
 # What is published in the stores of the nodes.
 published() {
   (cd "$state/nodes" && find . -path '*/tmp/*' -prune -o \( -path '*/layers/*' -o -path '*/images/*' \

@@ -34,7 +34,7 @@ void create_container(const FrontEnd& front, const std::string& name, bool force
         }
     if (place.kind == enroot::Place::Kind::job) mark_job(front.caller, place.job, folder.path());
     // Scripts that use this program alone have no step that does so at its end.
-    sweep_jobs(front.site, front.caller);
+    sweep_jobs_on_node(front.site, front.caller, environment_of_this_process());
 }
 
 int enroot_create(int argc, char** argv) {
