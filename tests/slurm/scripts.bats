@@ -101,7 +101,9 @@ END
 
 @test "what enroot create makes anew elsewhere is made anew on a node, when no step uses it" {
   here 'cp x.sqsh both.sqsh'
-  made() { here "enroot create -n pyxis_again $1"; }
+  # Where people log in the containers may lie on that machine's own disk as well.
+  local data='export BERTH_DATA_PATH=~/.local/share/berth/containers;'
+  made() { here "$data enroot create -n pyxis_again $1"; }
   again() { alice srun -w n1 --container-name=again "$@"; }
   made both.sqsh
   run -0 again sh -c 'touch /srv/kept'
@@ -138,6 +140,7 @@ END
   here 'cp x.sqsh other.sqsh'
   run -0 again only-in-image
   expect_output_like $'making it here again of .*\nonly in the image'
+  here "$data enroot remove -f pyxis_again"
 }
 
 @test "what enroot create has made on a node is the node's own, whatever is made elsewhere" {
@@ -149,7 +152,6 @@ END
 }
 
 @test "enroot create needs its file no more where the copy lies in the home; without either one line says so" {
-  # Where people log in the containers may lie on that machine's own disk as well.
   local data='export BERTH_DATA_PATH=~/.local/share/berth/containers;'
   here 'cp x.sqsh y.sqsh'
   run -0 here "$data enroot create -n pyxis_copied y.sqsh; enroot create -n pyxis_gone y.sqsh; rm y.sqsh"
