@@ -10,8 +10,10 @@
 
 #include "hooks/nvidia/nvidia.hh"
 #include "hooks/rdma/rdma.hh"
+#include "runtime/base/text.hh"
 #include "runtime/doctor/plugstack.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;

@@ -101,7 +101,8 @@ Extent find_sif_partition(int fd, const std::string& what) {
     if (primary->file_system != file_system_squashfs)
         file.refuse(cat("its system partition is ", file_system_name(primary->file_system),
                         ", not squashfs; make it again as a plain image with apptainer build"));
-    auto overlay = std::ranges::find(partitions, role_overlay, &Descriptor::role);
+    // A member of it is at no place for a reference.
+    auto overlay = std::ranges::find_if(partitions, [](const Descriptor& one) { return one.role == role_overlay; });
     if (overlay != partitions.end())
         file.refuse(cat("it has an overlay partition (", file_system_name(overlay->file_system),
                         "), whose files apptainer shows over those of the image and Berth would not; make one image of "
