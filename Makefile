@@ -221,7 +221,8 @@ tagged_folders := $(filter-out %.cc,$(tagged_needs))
 from_topmost = $(if $(1),$(if $(filter $(folder_$(firstword $(1))),$(tagged_folders)),$(1),\
   $(call from_topmost,$(wordlist 2,$(words $(1)),$(1)))))
 needs_all := $(filter-out tests/catch.hh tests/fixtures $(foreach layer,$(layers),$(folder_$(layer))),$(tagged_folders))
-tagged_support := $(if $(needs_all),$(filter-out %_test.cc tests/hostile/% tests/cluster/%,$(unit_sources)) \
+tagged_unneeded := $(patsubst %,%/%,$(filter-out $(tagged_folders),tests/hostile tests/cluster))
+tagged_support := $(if $(needs_all),$(filter-out %_test.cc $(tagged_unneeded),$(unit_sources)) \
   $(testable_sources),tests/main.cc)
 tagged_objects := $(call objects_of,obj,$(tagged_tests)) $(call objects,$(tagged_support))
 tagged_archives := $(if $(needs_all),$(archives),$(call archives_of,$(call from_topmost,$(layers))))
