@@ -239,18 +239,19 @@ $(with_catch): $(BUILD)/pch/catch.hh.gch
 $(with_catch): test_flags += -include $(BUILD)/pch/catch.hh
 endif
 
+# Several makes may be at work in one folder, as those of scripts/test are: none sees another one's file half written.
+replace_if_new = if cmp -s $$new $@; then rm $$new; else mv $$new $@; fi
 # Kept, else each build would make them and compile them anew.
 .PRECIOUS: $(BUILD)/unity/%all.cc $(BUILD)/unity/tests/%.cc
 $(BUILD)/unity/%all.cc: FORCE
 	@mkdir -p $(@D)
-	@printf '#include "%s"\n' $(call folder_sources,$*) > $@.new
-	@cmp -s $@.new $@ || mv $@.new $@
+	@new=$@.$$$$; printf '#include "%s"\n' $(call folder_sources,$*) > $$new && $(replace_if_new)
 
 $(BUILD)/unity/tests/%.cc: FORCE
 	@mkdir -p $(@D)
-	@scripts/unite-tests $(wordlist $(notdir $*),$(shell expr $(notdir $*) + $(tests_at_once) - 1),\
-	  $(filter $(can_unite_tests),$(filter-out $(left_out_tests),$(sort $(wildcard tests/$(dir $*)*.cc))))) > $@.new
-	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@new=$@.$$$$; scripts/unite-tests $(wordlist $(notdir $*),$(shell expr $(notdir $*) + $(tests_at_once) - 1),\
+	  $(filter $(can_unite_tests),$(filter-out $(left_out_tests),$(sort $(wildcard tests/$(dir $*)*.cc))))) > $$new && \
+	  $(replace_if_new)
 
 $(BUILD)/obj/%.o: %.cc $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -62,3 +62,17 @@ has_line() { grep -qxE "$1" <<< "$output" || { echo "no line '$1' in:" "$output"
   run -0 "$repo/scripts/test-needs" base a_test.cc b_test.cc
   [[ $output == "a_test.cc b_test.cc runtime/base" ]]
 }
+
+@test "several makes at once in one folder of a build change nothing that is there" {
+  united() { make -s -C "$repo" BUILD="$work/build" UNITY=1 "$work/build/unity/runtime/"{base,plan,pull/share}/all.cc; }
+  united
+  before=$(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/share}/all.cc)
+  for _ in {1..6}; do
+    makes=()
+    for _ in {1..6}; do united & makes+=($!); done
+    for make in "${makes[@]}"; do wait "$make"; done
+  done
+  [[ $(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/share}/all.cc) == "$before" ]]
+  run -0 find "$work/build/unity" -type f ! -name all.cc
+  [[ -z $output ]]
+}
