@@ -11,8 +11,9 @@ import termios
 import time
 
 # Every shell below has it from the environment, in an allocation and in a container too: exit code of the last command.
+# What still runs in the background may write behind it.
 PROMPT = {"PROMPT_COMMAND": r'PS1="@@$?@@ "', "PS2": ""}
-AT_PROMPT = re.compile(r"@@(\d+)@@ $")
+AT_PROMPT = re.compile(r"@@(\d+)@@ ")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 

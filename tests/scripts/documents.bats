@@ -112,5 +112,5 @@ END
     cp "$copy/docs/page.md" "$copy/docs/changed.md"
     BERTH_DOCUMENTS_PATIENCE=2 run -1 python3 -B "$copy/tests/documents/typed.py" type /nowhere 127.0.0.1:1 changed
   done
-  has_line 'no @@(\d+)@@ $ within 2 s after:'
+  has_line 'no @@(\d+)@@  within 2 s after:'
 }
