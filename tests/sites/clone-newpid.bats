@@ -20,16 +20,7 @@ setup() { cancel_everything; }
   run -7 contained sh -c 'exit 7'
   run contained sh -c 'kill -KILL $$'
   expect_status 137
-  for _ in 1 2; do
-    run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
-      srun --container-name=mine --container-image=$image sh -c \"echo kept > /opt/kept\"
-      srun --container-name=mine cat /opt/kept
-      ls -d $state/nodes/n1/store/*.containers/job* > /dev/null && echo there'"
-    expect_output_like kept
-    wait_until 20 no_containers_of_jobs || fail "$(containers_of_jobs)"
-  done
-  expect_no_leftovers
-  expect_nodes_up
+  expect_scope_job_goes_with_the_job
 }
 
 @test "clone newpid: a named container ends with its first job, and a step of another job says so and fails" {

@@ -7,16 +7,7 @@ load site
 setup_file() { site_up --cgroup --with tmpfs --with entire-step; }
 
 @test "entire step: containers start, and those of scope job go with the job" {
-  for _ in 1 2; do
-    run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
-      srun --container-name=mine --container-image=$image sh -c \"echo kept > /opt/kept\"
-      srun --container-name=mine cat /opt/kept
-      ls -d $state/nodes/n1/store/*.containers/job* > /dev/null && echo there'"
-    expect_output_like kept
-    wait_until 20 no_containers_of_jobs || fail "$(containers_of_jobs)"
-  done
-  expect_no_leftovers
-  expect_nodes_up
+  expect_scope_job_goes_with_the_job
 }
 
 @test "entire step: after twenty jobs nothing is there that was not there before" {

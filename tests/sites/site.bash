@@ -60,5 +60,19 @@ expect_twenty_jobs_leave_nothing() {
   expect_nodes_up
 }
 
+# A container of scope job is there for the steps of its job, twice, and for nobody after it.
+expect_scope_job_goes_with_the_job() {
+  for _ in 1 2; do
+    run -0 in_home "BERTH_DEFAULTS_CONTAINER_SCOPE=job salloc -Q -w n1 bash -c '
+      srun --container-name=mine --container-image=$image sh -c \"echo kept > /opt/kept\"
+      srun --container-name=mine cat /opt/kept
+      ls -d $state/nodes/n1/store/*.containers/job* > /dev/null && echo there'"
+    expect_output_like kept
+    wait_until 20 no_containers_of_jobs || fail "$(containers_of_jobs)"
+  done
+  expect_no_leftovers
+  expect_nodes_up
+}
+
 containers_of_jobs() { root bash -c "ls -d $state/nodes/n1/store/*.containers/job* 2> /dev/null || true"; }
 no_containers_of_jobs() { [[ -z $(containers_of_jobs) ]]; }
