@@ -273,7 +273,7 @@ $(BUILD)/slurm-$(slurm_release)/%.o: spank/%.cc $(BUILD)/flags
 
 # The usual system call filters, made once here instead of at every start.
 $(BUILD)/generate-filters: \
-    $(call objects_of,obj,runtime/sandbox/generate/filters.cc runtime/sandbox/seccomp.cc) $(BUILD)/base.a
+    $(call objects_of,obj,$(addprefix runtime/sandbox/,generate/filters.cc seccomp.cc fake_chown.cc)) $(BUILD)/base.a
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ -lseccomp $(CXXFLAGS) $(LDFLAGS)
 $(BUILD)/generated/filter_table.cc: $(BUILD)/generate-filters
 	@mkdir -p $(@D)

@@ -152,7 +152,9 @@ void edit_root(mount::Root& root, const plan::Plan& plan, std::vector<mount::Sou
 
 std::string filter_of(const plan::Plan& plan) {
     const plan::SystemCalls& calls = plan.system_calls;
-    return sandbox::filter_for({calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()});
+    sandbox::FilterRules rules{calls.confined, plan.remap_root, calls.allow, calls.deny, sandbox::kernel_has_x32()};
+    if (calls.fake_chown) rules.own_ids = {plan.identity.inside_uid, plan.identity.inside_gid};
+    return sandbox::filter_for(rules);
 }
 
 /// Makes `root` the root, and gives up what only the making of the container needed.

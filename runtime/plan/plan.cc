@@ -251,7 +251,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     Plan plan;
     plan.remap_root = request.remap_root.value_or(site.defaults.remap_root && may_remap_root(site, caller, host));
     plan.system_calls = {site.security.seccomp == plan::Seccomp::built_in, site.security.seccomp_allow,
-                         site.security.seccomp_deny};
+                         site.security.seccomp_deny, site.security.fake_chown};
     set_capabilities(plan, site);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
     plan.unshare = own_namespaces(request, job, site);

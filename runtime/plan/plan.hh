@@ -55,6 +55,7 @@ struct SystemCalls {
     bool confined = true;            ///< what the built-in list has is refused
     std::vector<std::string> allow;  ///< but for these
     std::vector<std::string> deny;   ///< and these besides
+    bool fake_chown = false;  ///< changes of owner to ids that the container does not have return 0 and do nothing
 };
 
 struct Plan {

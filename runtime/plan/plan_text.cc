@@ -133,6 +133,7 @@ std::string system_calls_text(const SystemCalls& calls) {
     std::string out = calls.confined ? "the dangerous ones are refused" : "none of the dangerous ones is refused";
     if (calls.confined && !calls.allow.empty()) out += ", but for " + words(calls.allow);
     if (!calls.deny.empty()) out += "; refused besides: " + words(calls.deny);
+    if (calls.fake_chown) out += "; a change of owner to another id only seems to work";
     return out;
 }
 

@@ -242,15 +242,20 @@ bool kernel_has_x32() {
 #endif
 }
 
+std::string head_of_filter(const FilterRules& rules) {
+    return rules.own_ids && !rules.fake_root ? fake_chown(*rules.own_ids, rules.deny, rules.x32) : std::string();
+}
+
 std::string system_call_filter(const FilterRules& rules) {
-    if (!rules.confine && !rules.fake_root && rules.deny.empty()) return {};
+    std::string head = head_of_filter(rules);
+    if (head.empty() && !rules.confine && !rules.fake_root && rules.deny.empty()) return {};
     Builder filter(rules.x32);
     for (const std::string& name : rules.allow)
         if (seccomp_syscall_resolve_name(name.c_str()) == __NR_SCMP_ERROR) no_such_call(name, "seccomp_allow");
     refuse_more(filter, rules);
     if (rules.confine) confine(filter, rules);
     if (rules.fake_root) fake_root(filter, rules.deny);
-    return filter.exported();
+    return head + filter.exported();
 }
 
 void install_filter(const std::string& program) {

@@ -1,8 +1,11 @@
 // The system call filter of a container's tasks: what would only widen the kernel's surface is refused, and for
 // remap-root what only a real root can do is answered as if it had worked.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "runtime/sandbox/fake_chown.hh"
 
 namespace berth::sandbox {
 
@@ -14,6 +17,9 @@ struct FilterRules {
     std::vector<std::string> deny = {};   ///< names of calls that are refused besides
     /// the x32 forms too; false is for a kernel that has none, where they would double the program
     bool x32 = true;
+    /// changes of owner to other ids than these return 0 and do nothing, as all do with `fake_root`; empty: the kernel
+    /// answers
+    std::optional<OwnIds> own_ids = {};
 };
 
 /// Whether this kernel takes system calls in their x32 forms: built with CONFIG_X86_X32_ABI, and on Debian also booted
@@ -30,7 +36,10 @@ const std::vector<std::string>& refused_calls();
 /// that. Throws Error naming a call that does not exist.
 std::string system_call_filter(const FilterRules& rules);
 
-/// The same, from a table made when berth was built where the rules are the usual ones.
+/// What system_call_filter() begins with: of fake_chown(), as the rules have it.
+std::string head_of_filter(const FilterRules& rules);
+
+/// The same as system_call_filter(), from a table made when berth was built where the rules are the usual ones.
 std::string filter_for(const FilterRules& rules);
 
 /// Installs a program on the calling thread and all that it starts; nothing for an empty one. Needs no_new_privs.

@@ -1,4 +1,5 @@
 // The system call filter as a task meets it.
+#include <fcntl.h>
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -34,9 +35,9 @@ Outcome with_plan(const std::function<void(plan::Plan&)>& change, const std::fun
 
 #ifdef __x86_64__
 /// A system call as 32-bit programs make it.
-long call_32(long number, long a) {
+long call_32(long number, long a, long b = 0, long c = 0) {
     long result;
-    asm volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(0), "d"(0) : "memory");
+    asm volatile("int $0x80" : "=a"(result) : "a"(number), "b"(a), "c"(b), "d"(c) : "memory");
     return result;
 }
 
@@ -160,6 +161,84 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
     }
     CHECK(seen.error == "");
     CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
+}
+#endif
+
+namespace {
+
+/// Changes of owner to the user's own ids, to none, to others, and of a file that is not there.
+std::string changes_of_owner() {
+    auto uid = static_cast<long>(getuid()), gid = static_cast<long>(getgid());
+    auto file = reinterpret_cast<long>("/etc/hello"), none = reinterpret_cast<long>("/no/such");
+    int fd = open("/etc/hello", O_RDONLY | O_CLOEXEC);
+    return in_order({call(SYS_fchown, fd, uid, gid), call(SYS_fchown, fd, 5, -1), call(SYS_fchown, -1, uid, -1),
+                     verdict(fchownat(AT_FDCWD, "/etc/hello", getuid(), 5, 0)),
+                     verdict(fchownat(AT_FDCWD, "/no/such", getuid(), getgid(), 0)),
+                     verdict(chown("/etc/hello", 5, 5)), verdict(lchown("/etc/link", -1, 5)),
+                     verdict(lchown("/no/such", -1, -1)), mode_of("/etc/hello"),
+#ifdef __x86_64__
+                     // The upper half of a register is not the kernel's concern.
+                     call(SYS_chown, file, 0x700000000 | uid, -1), call(SYS_chown, none, 0x700000000 | uid, -1),
+                     call(SYS_chown, none, 0x700000000 | (uid + 1), -1)
+#endif
+    });
+}
+
+}  // namespace
+
+TEST_CASE("seccomp: changes of owner to own ids are real, and others return 0 and do nothing", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    const std::string own = cat(" 100644 ", test_uid(), ":", test_gid()), none = "No such file or directory",
+                      no_file = "Bad file descriptor";
+    Outcome faked = with_plan([](plan::Plan&) {}, changes_of_owner);
+    CHECK(faked.error == "");
+    std::string wide = " ok " + none + " ok";
+#ifndef __x86_64__
+    wide.clear();
+#endif
+    CHECK(faked.text == cat("ok ok ", no_file, " ok ", none, " ok ok ", none, own, wide));
+
+    // Whether the list of refused calls counts or not.
+    Outcome alone = with_plan([](plan::Plan& plan) { plan.system_calls.confined = false; }, changes_of_owner);
+    CHECK(alone.error == "");
+    CHECK(alone.text == faked.text);
+
+    Outcome real = with_plan([](plan::Plan& plan) { plan.system_calls.fake_chown = false; }, changes_of_owner);
+    CHECK(real.error == "");
+    const std::string unmapped = "Invalid argument";
+    CHECK_THAT(real.text, Catch::StartsWith(cat("ok ", unmapped, " ", no_file, " ", unmapped, " ", none, " ", unmapped,
+                                                " ", unmapped, " ", none, own)));
+
+    Outcome denied = with_plan([](plan::Plan& plan) { plan.system_calls.deny = {"fchown", "fchownat"}; },
+                               changes_of_owner);
+    CHECK(denied.error == "");
+    const std::string refused = "Operation not permitted";
+    CHECK_THAT(denied.text, Catch::StartsWith(in_order({refused, refused, refused, refused, refused, "ok ok"})));
+}
+
+#ifdef __x86_64__
+TEST_CASE("seccomp: changes of owner by 32-bit programs are answered alike", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    auto body = [] {
+        std::signal(SIGSEGV, SIG_DFL);
+        auto uid = static_cast<long>(getuid()), gid = static_cast<long>(getgid());
+        // From arch/x86/entry/syscalls/syscall_32.tbl: chown32, fchown32, lchown32; chown, fchown, lchown,
+        // which take 16 bits. Nothing is at address 0.
+        std::string out;
+        for (long number : {212, 207, 198, 182, 95, 16})
+            out += cat(call_32(number, -1, uid, gid), " ", call_32(number, -1, -1, -1), " ",
+                       call_32(number, -1, uid, 5), " ", call_32(number, -1, 5, gid), "; ");
+        return out + cat(call_32(182, -1, 0x10000 | uid, 0xffff));
+    };
+    Outcome seen = with_plan([](plan::Plan&) {}, body);
+    if (!has_32_bit_calls()) {
+        WARN("this kernel has no 32-bit system calls; a container has none either");
+        CHECK(seen.error == "the child died");
+        return;
+    }
+    CHECK(seen.error == "");
+    const std::string path = cat("-", EFAULT, " -", EFAULT, " 0 0; "), file = cat("-", EBADF, " -", EBADF, " 0 0; ");
+    CHECK(seen.text == cat(path, file, path, path, file, path, "-", EFAULT));
 }
 #endif
 

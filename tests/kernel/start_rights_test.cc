@@ -81,10 +81,10 @@ TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]"
     CHECK(seen.text == "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 2");
 }
 
-TEST_CASE("without remap-root and confinement there is no filter, and ids are real", "[kernel][start]") {
+TEST_CASE("without remap-root, confinement and faked owners there is no filter, and ids are real", "[kernel][start]") {
     NEED_CONTAINERS();
     plan::Plan plan = plan_for();
-    plan.system_calls.confined = false;
+    plan.system_calls.confined = plan.system_calls.fake_chown = false;
     Outcome seen = in_container(plan, fill_sample, [] {
         return status_line("Seccomp") + " " + verdict(setresuid(42, 42, 42)) + " " +
                verdict(chown("/etc/hello", 33, 33));

@@ -1,7 +1,10 @@
+#include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <seccomp.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -9,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/filter_run.hh"
 
 using namespace berth;
 
@@ -67,6 +71,153 @@ TEST_CASE("the filters made with berth are those that a start would build", "[sa
             rules.deny = {"ptrace"};
             CHECK(sandbox::filter_for(rules) == sandbox::system_call_filter(rules));
         }
+}
+
+TEST_CASE("a filter that fakes changes of owner is a prepared one behind a head of its own", "[sandbox]") {
+    for (bool x32 : {false, true}) {
+        sandbox::FilterRules rules{.confine = true, .allow = {}, .deny = {}, .x32 = x32};
+        std::string plain = sandbox::system_call_filter(rules);
+        rules.own_ids = {1000, 100};
+        std::string whole = sandbox::filter_for(rules);
+        CHECK(whole == sandbox::system_call_filter(rules));
+        CHECK(whole == sandbox::fake_chown({1000, 100}, {}, x32) + plain);
+        // The kernel limits a program to 4096 instructions, and it travels in one message of the helper.
+        CHECK(whole.size() <= 16 << 10);
+        // Nothing else changes with the ids than the ids.
+        rules.own_ids = {70000, 70001};
+        std::string other = sandbox::filter_for(rules);
+        REQUIRE(other.size() == whole.size());
+        for (size_t at = 0; at < whole.size(); at += sizeof(sock_filter)) {
+            sock_filter one = fixtures::instruction_at(whole, at), two = fixtures::instruction_at(other, at);
+            if (one.k == 1000) two.k = two.k == 70000 ? 1000 : two.k;
+            if (one.k == 100) two.k = two.k == 70001 ? 100 : two.k;
+            CHECK(memcmp(&one, &two, sizeof one) == 0);
+        }
+    }
+    // Root inside has its own way, in which no id counts.
+    sandbox::FilterRules root{.confine = true, .fake_root = true, .allow = {}, .deny = {}};
+    std::string plain = sandbox::filter_for(root);
+    root.own_ids = {0, 0};
+    CHECK(sandbox::filter_for(root) == plain);
+    // Without a list of refused calls too.
+    CHECK(returned(sandbox::filter_for({.own_ids = sandbox::OwnIds{1000, 100}})) ==
+          std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0)});
+}
+
+namespace {
+
+constexpr uint64_t unchanged = 0xffffffff, unchanged_short = 0xffff;
+
+/// A form of the call: its number comes of libseccomp's table, as those of the rest of the filter do.
+struct Form {
+    uint32_t audit, architecture;
+    const char* name;
+    unsigned uid_argument;
+    bool is_short;
+};
+
+const std::vector<Form>& forms() {
+    static const std::vector<Form> all = {
+#ifdef __x86_64__
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X86_64, "chown", 1, false},
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X86_64, "lchown", 1, false},
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X86_64, "fchown", 1, false},
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X86_64, "fchownat", 2, false},
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X32, "chown", 1, false},
+        {AUDIT_ARCH_X86_64, SCMP_ARCH_X32, "fchownat", 2, false},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "chown", 1, true},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "lchown", 1, true},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "fchown", 1, true},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "chown32", 1, false},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "lchown32", 1, false},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "fchown32", 1, false},
+        {AUDIT_ARCH_I386, SCMP_ARCH_X86, "fchownat", 2, false},
+#elif defined(__aarch64__)
+        {AUDIT_ARCH_AARCH64, SCMP_ARCH_AARCH64, "fchown", 1, false},
+        {AUDIT_ARCH_AARCH64, SCMP_ARCH_AARCH64, "fchownat", 2, false},
+        {AUDIT_ARCH_ARM, SCMP_ARCH_ARM, "chown", 1, true},
+        {AUDIT_ARCH_ARM, SCMP_ARCH_ARM, "fchown32", 1, false},
+        {AUDIT_ARCH_ARM, SCMP_ARCH_ARM, "fchownat", 2, false},
+#endif
+    };
+    return all;
+}
+
+uint32_t answer(const std::string& program, const Form& form, uint64_t uid, uint64_t gid) {
+    seccomp_data call{};
+    call.arch = form.audit;
+    call.nr = seccomp_syscall_resolve_name_arch(form.architecture, form.name);
+    REQUIRE(call.nr >= 0);
+    call.args[form.uid_argument] = uid;
+    call.args[form.uid_argument + 1] = gid;
+    // What is beside the ids is a path, flags, or what was left in a register.
+    for (unsigned i = 0; i < 6; ++i)
+        if (i != form.uid_argument && i != form.uid_argument + 1) call.args[i] = 4242;
+    return fixtures::run_filter(program, call);
+}
+
+}  // namespace
+
+TEST_CASE("changes of owner to own ids are the kernel's in each form of the calls, and others return 0", "[sandbox]") {
+    const uint64_t high = 0xabcd00000000;
+    for (bool confine : {false, true})
+        for (const Form& form : forms()) {
+            INFO(form.name << " of " << form.architecture << (confine ? ", confined" : ""));
+            std::string program =
+                sandbox::filter_for({.confine = confine, .own_ids = sandbox::OwnIds{1000, 100}});
+            const uint64_t none = form.is_short ? unchanged_short : unchanged;
+            // The kernel takes the lower half of a register, and of it the lower half again in the old forms.
+            const uint64_t above = form.is_short ? 0x50000 : high;
+            for (uint64_t uid : {uint64_t{1000}, none, 1000 | above, none | above, ~uint64_t{0}})
+                for (uint64_t gid : {uint64_t{100}, none, 100 | above, none | above, ~uint64_t{0}}) {
+                    INFO(uid << ":" << gid);
+                    CHECK(answer(program, form, uid, gid) == SECCOMP_RET_ALLOW);
+                    for (uint64_t other : {uint64_t{0}, uint64_t{5}, uint64_t{999}, uint64_t{1001}, none - 1}) {
+                        CHECK(answer(program, form, other, gid) == error(0));
+                        CHECK(answer(program, form, uid, other) == error(0));
+                        CHECK(answer(program, form, other | above, other | above) == error(0));
+                    }
+                }
+            // The user's id is no group's, nor the other way round.
+            CHECK(answer(program, form, 100, none) == error(0));
+            CHECK(answer(program, form, none, 1000) == error(0));
+        }
+}
+
+TEST_CASE("an id of more than 16 bits is nobody's in the old forms of chown", "[sandbox]") {
+    std::string program = sandbox::filter_for({.confine = true, .own_ids = sandbox::OwnIds{70000, 70001}});
+    for (const Form& form : forms()) {
+        INFO(form.name << " of " << form.architecture);
+        CHECK(answer(program, form, 70000, 70001) == (form.is_short ? error(0) : SECCOMP_RET_ALLOW));
+        CHECK(answer(program, form, form.is_short ? unchanged_short : unchanged, 70000 & 0xffff) == error(0));
+    }
+}
+
+TEST_CASE("what is no change of owner goes by a filter that fakes these, whatever its arguments", "[sandbox]") {
+    std::string plain = sandbox::filter_for({.confine = true}),
+                faking = sandbox::filter_for({.confine = true, .own_ids = sandbox::OwnIds{1000, 100}});
+    std::set<uint32_t> audits = {0, 1, AUDIT_ARCH_S390X};
+    for (const Form& form : forms()) audits.insert(form.audit);
+    for (uint32_t audit : audits)
+        for (int number = 0; number < 600; ++number) {
+            bool is_faked = std::ranges::any_of(forms(), [&](const Form& form) {
+                return form.audit == audit && seccomp_syscall_resolve_name_arch(form.architecture, form.name) == number;
+            });
+            if (is_faked) continue;
+            seccomp_data call{number, audit, 0, {5, 5, 5, 5, 5, 5}};
+            INFO(audit << ": call " << number);
+            CHECK(fixtures::run_filter(faking, call) == fixtures::run_filter(plain, call));
+        }
+}
+
+TEST_CASE("a change of owner that the site refuses is refused", "[sandbox]") {
+    for (const Form& form : forms()) {
+        std::string program = sandbox::filter_for(
+            {.confine = true, .allow = {}, .deny = {form.name}, .own_ids = sandbox::OwnIds{1000, 100}});
+        INFO(form.name << " of " << form.architecture);
+        CHECK(answer(program, form, 5, 5) == error(EPERM));
+        CHECK(answer(program, form, 1000, 100) == error(EPERM));
+    }
 }
 
 #ifdef __x86_64__

@@ -49,10 +49,13 @@ uint64_t capabilities_of(const std::string& process) {
     return out;
 }
 
-/// Whether it is root inside: the first number of its map of user ids.
-bool is_root_inside(const std::string& process) {
-    std::string map = sys::read_file(process + "/uid_map");
-    return trimmed(map).starts_with("0 ");
+/// The first number of a map of ids, which has one line in a container: the only id inside.
+uint32_t id_inside(const std::string& map) {
+    std::string text = sys::read_file(map);
+    std::string_view digits = trimmed(text);
+    uint32_t out = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return out;
 }
 
 ino_t inode_of_namespace(const std::string& process, const char* word) {
@@ -83,9 +86,11 @@ StartedContainer container_of(const std::string& process, const plan::Site& site
     }
     out.capabilities = capabilities_of(process);
     const plan::SecuritySettings& security = site.security;
-    out.seccomp_program =
-        sandbox::filter_for({security.seccomp == plan::Seccomp::built_in, is_root_inside(process),
-                             security.seccomp_allow, security.seccomp_deny, sandbox::kernel_has_x32()});
+    sandbox::OwnIds own{id_inside(process + "/uid_map"), id_inside(process + "/gid_map")};
+    sandbox::FilterRules rules{security.seccomp == plan::Seccomp::built_in, own.uid == 0, security.seccomp_allow,
+                               security.seccomp_deny, sandbox::kernel_has_x32()};
+    if (security.fake_chown) rules.own_ids = own;
+    out.seccomp_program = sandbox::filter_for(rules);
     return out;
 }
 

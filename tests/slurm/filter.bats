@@ -1,0 +1,27 @@
+#!/usr/bin/env bats
+# What programs of users meet that call what the system call filter is about.
+load helper
+
+# With a folder of the user's, whose files the step changes as on the node.
+with_home() { contained --container-mounts=/home/alice:/home/alice "$@"; }
+
+@test "as the user, chown and what uses it succeed for ids that the container does not have" {
+  in_home 'rm -rf owners; mkdir owners; echo x > owners/file'
+  run -0 with_home sh -ec 'cd /home/alice/owners
+    chown 0:0 file; chown -R nobody:nogroup .; chgrp tty file; install -o root -g 33 file installed
+    mkdir tree; echo y > tree/y; tar --owner=root:0 --group=tty:5 -cf tree.tar tree; rm -r tree
+    tar --same-owner -xf tree.tar; cp -a /etc/passwd .
+    stat -c %u:%g file installed tree/y | sort -u'
+  expect_equal "$output" 2001:2001
+  # What can be done is done, and has the kernel's errors.
+  run with_home sh -c 'chown 2001:2001 /home/alice/owners/none'
+  expect_failure
+  expect_output_like 'No such file'
+  in_home 'rm -rf owners'
+}
+
+@test "a site or a job has the kernel answer instead" {
+  run in_home "BERTH_SECURITY_FAKE_CHOWN=false srun -w n1 --container-image='$image' chown 0:0 /tmp"
+  expect_failure
+  expect_output_like "chown: .*Invalid argument"
+}
