@@ -146,10 +146,13 @@ void confine(Builder& filter, const FilterRules& rules) {
     if (!has(rules.allow, "ioctl") && !has(rules.deny, "ioctl")) refuse_typing(filter);
 }
 
-/// mknod and mknodat of character and block devices. `mode_argument` is the place of the mode among the arguments.
+/// mknod and mknodat of character and block devices. `mode_argument` is the place of the mode among the arguments, and
+/// the device's number the next one. The character device 0:0 is how overlayfs marks a removed file, and the kernel
+/// lets everybody make it.
 void fake_device_nodes(Builder& filter, const char* name, unsigned mode_argument) {
-    for (scmp_datum_t type : {scmp_datum_t{S_IFCHR}, scmp_datum_t{S_IFBLK}})
-        filter.answer_when(name, 0, {{mode_argument, SCMP_CMP_MASKED_EQ, S_IFMT, type}});
+    filter.answer_when(name, 0, {{mode_argument, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFBLK}});
+    filter.answer_when(name, 0, {{mode_argument, SCMP_CMP_MASKED_EQ, S_IFMT, S_IFCHR},
+                                 {mode_argument + 1, SCMP_CMP_NE, 0, 0}});
 }
 
 void fake_root(Builder& filter, const std::vector<std::string>& deny) {

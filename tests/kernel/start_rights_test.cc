@@ -75,10 +75,13 @@ TEST_CASE("remap-root: changes of owner and ids seem to work", "[kernel][start]"
                          verdict(setresuid(42, 42, 42)), verdict(setresgid(42, 42, 42)), verdict(setuid(42)),
                          verdict(mknod("/null", S_IFCHR | 0666, 259)), verdict(mknod("/fifo", S_IFIFO | 0600, 0)),
                          cat(getuid()), mode_of("/etc/hello"), mode_of("/null"), mode_of("/fifo"),
+                         // How overlayfs marks a removed file: everybody may make it.
+                         verdict(mknod("/tmp/whiteout", S_IFCHR, 0)), mode_of("/tmp/whiteout"),
                          status_line("Seccomp")});
     });
     CHECK(seen.error == "");
-    CHECK(seen.text == "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 2");
+    CHECK(seen.text ==
+          "00 100644 0:0 ok ok ok ok ok ok ok ok 0 100644 0:0 No such file or directory 10600 0:0 ok 20000 0:0 2");
 }
 
 TEST_CASE("without remap-root, confinement and faked owners there is no filter, and ids are real", "[kernel][start]") {

@@ -2,11 +2,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <set>
 
 #include "runtime/base/error.hh"
@@ -102,6 +104,40 @@ TEST_CASE("a filter that fakes changes of owner is a prepared one behind a head 
     // Without a list of refused calls too.
     CHECK(returned(sandbox::filter_for({.own_ids = sandbox::OwnIds{1000, 100}})) ==
           std::set<uint32_t>{SECCOMP_RET_ALLOW, error(0)});
+}
+
+namespace {
+
+/// What a filter answers to a call of an architecture of libseccomp's.
+uint32_t answer_to(const std::string& program, uint32_t audit, uint32_t architecture, const char* name,
+                   std::initializer_list<uint64_t> arguments = {}) {
+    seccomp_data call{};
+    call.arch = audit;
+    call.nr = seccomp_syscall_resolve_name_arch(architecture, name);
+    REQUIRE(call.nr >= 0);
+    std::ranges::copy(arguments, call.args);
+    return fixtures::run_filter(program, call);
+}
+
+#ifdef __aarch64__
+constexpr uint32_t native_audit = AUDIT_ARCH_AARCH64, native = SCMP_ARCH_AARCH64;
+#else
+constexpr uint32_t native_audit = AUDIT_ARCH_X86_64, native = SCMP_ARCH_X86_64;
+#endif
+
+}  // namespace
+
+TEST_CASE("root inside makes no device nodes, but what marks a removed file in an overlay", "[sandbox]") {
+    std::string program = sandbox::filter_for({.confine = true, .fake_root = true, .allow = {}, .deny = {}});
+    auto made = [&](uint64_t mode, uint64_t device) {
+        return answer_to(program, native_audit, native, "mknodat", {0, 0, mode, device});
+    };
+    CHECK(made(S_IFCHR | 0666, 259) == error(0));
+    CHECK(made(S_IFBLK | 0660, 0x800) == error(0));
+    CHECK(made(S_IFBLK | 0660, 0) == error(0));
+    CHECK(made(S_IFCHR, 0) == SECCOMP_RET_ALLOW);
+    CHECK(made(S_IFIFO | 0600, 0) == SECCOMP_RET_ALLOW);
+    CHECK(made(S_IFREG | 0600, 259) == SECCOMP_RET_ALLOW);
 }
 
 namespace {
