@@ -16,6 +16,7 @@
 
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/keyring.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -97,6 +98,7 @@ void give_up_privileges(const std::string& seccomp_program, uint64_t capabilitie
     empty_capabilities(capabilities);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) throw SysError("setting no_new_privs");
     install_seccomp(seccomp_program);
+    sys::join_own_session_keyring();
 }
 
 }  // namespace berth::spank

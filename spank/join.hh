@@ -20,8 +20,8 @@ void drop_inherited_handlers();
 void enter_namespaces(std::vector<Fd> namespaces, const plan::Ready& ready);
 
 /// Gives up every capability but `capabilities` (bits 1 << CAP_*, of the container's namespaces), also for programs
-/// executed later, sets no_new_privs and installs the seccomp program (an array of struct sock_filter as bytes; empty
-/// for none). Throws Error.
+/// executed later, sets no_new_privs, installs the seccomp program (an array of struct sock_filter as bytes; empty for
+/// none) and leaves slurmd's session keyring. Throws Error.
 void give_up_privileges(const std::string& seccomp_program, uint64_t capabilities = 0);
 
 }  // namespace berth::spank

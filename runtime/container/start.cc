@@ -11,6 +11,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/keyring.hh"
 #include "runtime/base/mounts.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/new_calls.hh"
@@ -262,6 +263,7 @@ void become_task(const StartedContainer& container) {
     sandbox::keep_capabilities(container.capabilities);
     sandbox::forbid_new_privileges();
     sandbox::install_filter(container.seccomp_program);
+    sys::join_own_session_keyring();
 }
 
 void join_container(const StartedContainer& container) {

@@ -66,7 +66,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
 
 /// For a process that is to become a task: a child of the server, or any process of the same user in the namespaces of
 /// the server's start. Joins the namespaces, enters the working directory, gives up all capabilities but
-/// container.capabilities, sets no_new_privs and installs the filter. Throws Error.
+/// container.capabilities, sets no_new_privs, installs the filter and leaves the session keyring. Throws Error.
 void join_container(const StartedContainer& container);
 
 /// The descriptors of `container` that entering it takes.

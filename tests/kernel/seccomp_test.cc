@@ -13,6 +13,7 @@
 #include <csignal>
 #include <thread>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
@@ -163,6 +164,40 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
     CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
 }
 #endif
+
+TEST_CASE("seccomp: with keyctl a task has a session keyring of its container, not that of the daemon",
+          "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    long outside = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr, 0, 0, 0);
+    if (outside < 0 && errno == ENOSYS) {
+        WARN("this kernel has no keyrings");
+        return;
+    }
+    REQUIRE(outside >= 0);
+    REQUIRE(syscall(SYS_add_key, "user", "of the daemon", "secret", 6, KEY_SPEC_SESSION_KEYRING) >= 0);
+    auto body = [outside] {
+        char text[32] = {};
+        auto own = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0, 0, 0);
+        std::string found = verdict(static_cast<int>(
+            syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", "of the daemon", 0)));
+        // What a program keeps for its user, another one finds by the session.
+        long made = syscall(SYS_add_key, "user", "own", "value", 5, KEY_SPEC_USER_KEYRING),
+             seen = syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_SESSION_KEYRING, "user", "own", 0);
+        long size = syscall(SYS_keyctl, KEYCTL_READ, seen, text, sizeof text, 0);
+        return cat(own > 0 && own != outside ? "own" : "the daemon's", ", ", found, ", ", made > 0 && made == seen,
+                   ", ", size > 0 ? text : reason(errno));
+    };
+    for (bool confined : {true, false}) {
+        Outcome seen = with_plan(
+            [&](plan::Plan& plan) {
+                plan.system_calls.confined = confined;
+                plan.system_calls.allow = {"keyctl", "add_key"};
+            },
+            body);
+        CHECK(seen.error == "");
+        CHECK(seen.text == "own, Required key not available, 1, value");
+    }
+}
 
 namespace {
 
