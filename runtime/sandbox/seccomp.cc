@@ -68,15 +68,33 @@ class Builder {
               name);
     }
 
+    /// Lets every form of a call through, whatever other rules have added for it.
+    void pass(const char* name) {
+        check(seccomp_rule_add(filter_.get(), passed, seccomp_syscall_resolve_name(name), 0), name);
+    }
+
     std::string exported() const {
         Fd memory(::memfd_create("berth-filter", MFD_CLOEXEC));
         if (!memory) throw SysError("building the system call filter");
         check(seccomp_export_bpf(filter_.get(), memory.get()), "exporting it");
         ::lseek(memory.get(), 0, SEEK_SET);
-        return sys::read_all(memory.get(), 1 << 20, "the system call filter");
+        return with_calls_let_through(sys::read_all(memory.get(), 1 << 20, "the system call filter"));
     }
 
   private:
+    /// libseccomp has no rule for what a filter does anyway. No filter of ours has tracers.
+    static constexpr uint32_t passed = SCMP_ACT_TRACE(0);
+
+    static std::string with_calls_let_through(std::string program) {
+        for (size_t at = 0; at + sizeof(sock_filter) <= program.size(); at += sizeof(sock_filter)) {
+            sock_filter step;
+            memcpy(&step, program.data() + at, sizeof step);
+            if (BPF_CLASS(step.code) == BPF_RET && step.k == passed) step.k = SECCOMP_RET_ALLOW;
+            memcpy(program.data() + at, &step, sizeof step);
+        }
+        return program;
+    }
+
     void add_foreign_architectures(bool x32) {
         std::vector<uint32_t> more;
         switch (seccomp_arch_native()) {
@@ -121,10 +139,17 @@ void refuse_namespaces(Builder& filter, const FilterRules& rules) {
 /// Where argument `number`, of which the kernel takes the lower half, is `value`.
 scmp_arg_cmp is(unsigned number, unsigned value) { return {number, SCMP_CMP_MASKED_EQ, 0xffffffff, value}; }
 
-void refuse_socket_families(Builder& filter) {
+void refuse_socket_families(Builder& filter, const FilterRules& rules) {
     for (unsigned family : {AF_ALG, AF_VSOCK}) filter.answer_when("socket", EAFNOSUPPORT, {is(0, family)});
-    // The old 32-bit way hides its arguments behind a pointer; C libraries since 2016 have another.
-    filter.answer("socketcall", ENOSYS);
+    // 32-bit C libraries use it, and its arguments are behind a pointer. libseccomp would have refused every socket of
+    // theirs together with these two families.
+    if (!has(rules.deny, "socketcall")) filter.pass("socketcall");
+}
+
+/// A userfaultfd that stops the kernel where it reads a program's memory is a tool for exploiting races in it.
+void refuse_faults_of_the_kernel(Builder& filter) {
+    constexpr scmp_datum_t user_mode_only = 1;  // UFFD_USER_MODE_ONLY of linux/userfaultfd.h since Linux 5.11
+    filter.answer_when("userfaultfd", EPERM, {{0, SCMP_CMP_MASKED_EQ, user_mode_only, 0}});
 }
 
 /// What puts characters into a terminal as if they were typed there: the shell that started the container would read
@@ -142,7 +167,8 @@ void confine(Builder& filter, const FilterRules& rules) {
     for (const std::string& name : refused_calls())
         if (refuses(rules, name)) filter.answer(name, EPERM);
     refuse_namespaces(filter, rules);
-    if (!has(rules.allow, "socket") && !has(rules.deny, "socket")) refuse_socket_families(filter);
+    if (!has(rules.allow, "socket") && !has(rules.deny, "socket")) refuse_socket_families(filter, rules);
+    if (!has(rules.allow, "userfaultfd") && !has(rules.deny, "userfaultfd")) refuse_faults_of_the_kernel(filter);
     if (!has(rules.allow, "ioctl") && !has(rules.deny, "ioctl")) refuse_typing(filter);
 }
 
@@ -194,9 +220,6 @@ const std::vector<std::string>& refused_calls() {
                                                    "fspick",
                                                    "get_kernel_syms",
                                                    "init_module",
-                                                   "io_uring_enter",
-                                                   "io_uring_register",
-                                                   "io_uring_setup",
                                                    "ioperm",
                                                    "iopl",
                                                    "kexec_file_load",
@@ -228,7 +251,6 @@ const std::vector<std::string>& refused_calls() {
                                                    "umount",
                                                    "umount2",
                                                    "uselib",
-                                                   "userfaultfd",
                                                    "ustat",
                                                    "vhangup",
                                                    "vm86",

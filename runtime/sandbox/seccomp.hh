@@ -32,8 +32,9 @@ const std::vector<std::string>& refused_calls();
 /// A classic BPF program (struct sock_filter, as the kernel takes it) for the native architecture and its 32-bit and
 /// x32 forms (see FilterRules); empty when the rules ask for nothing. `confine` also refuses new namespaces (unshare
 /// and clone with flags of namespaces; clone3, whose flags cannot be seen, is answered with ENOSYS, and every C library
-/// then takes clone), and sockets of the families AF_ALG and AF_VSOCK; "unshare", "clone" and "socket" in `allow` lift
-/// that. Throws Error naming a call that does not exist.
+/// then takes clone), sockets of the families AF_ALG and AF_VSOCK unless a 32-bit program asks for them by socketcall,
+/// and userfaultfd without UFFD_USER_MODE_ONLY; "unshare", "clone", "socket" and "userfaultfd" in `allow` lift that.
+/// Throws Error naming a call that does not exist.
 std::string system_call_filter(const FilterRules& rules);
 
 /// What system_call_filter() begins with: of fake_chown(), as the rules have it.

@@ -3,6 +3,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -10,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <initializer_list>
 #include <thread>
 
 #include "runtime/base/error.hh"
@@ -62,8 +65,8 @@ TEST_CASE("seccomp: what widens the kernel's surface is refused to a task", "[ke
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         std::string out;
         for (long number :
-             {long{SYS_keyctl}, long{SYS_add_key}, long{SYS_bpf}, long{SYS_mount}, long{SYS_pivot_root},
-              long{SYS_io_uring_setup}, long{SYS_userfaultfd}, long{SYS_open_by_handle_at}, long{SYS_setns},
+             {long{SYS_keyctl}, long{SYS_add_key}, long{SYS_request_key}, long{SYS_bpf}, long{SYS_mount},
+              long{SYS_pivot_root}, long{SYS_userfaultfd}, long{SYS_open_by_handle_at}, long{SYS_setns},
               long{SYS_fsopen}, long{SYS_open_tree}, long{SYS_init_module}, long{SYS_kexec_load}, long{SYS_reboot}})
             if (std::string said = call(number); said != "Operation not permitted") out += cat(number, ": ", said, " ");
         return out;
@@ -151,9 +154,9 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
     Outcome seen = with_plan([](plan::Plan&) {}, [] {
         // Catch's handler would report a failure of the test from here.
         std::signal(SIGSEGV, SIG_DFL);
-        // From arch/x86/entry/syscalls/syscall_32.tbl: getpid, add_key, socketcall, socket, unshare.
-        return in_order({cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(102, 1)),
-                         cat(call_32(359, AF_ALG)), cat(call_32(310, CLONE_NEWUSER))});
+        // From arch/x86/entry/syscalls/syscall_32.tbl: getpid, add_key, socket, unshare, userfaultfd.
+        return in_order({cat(call_32(20, 0) == getpid()), cat(call_32(286, 0)), cat(call_32(359, AF_ALG)),
+                         cat(call_32(310, CLONE_NEWUSER)), cat(call_32(374, 0))});
     });
     if (!has_32_bit_calls()) {
         WARN("this kernel has no 32-bit system calls; a container has none either");
@@ -161,9 +164,63 @@ TEST_CASE("seccomp: the 32-bit way in is guarded too", "[kernel][seccomp]") {
         return;
     }
     CHECK(seen.error == "");
-    CHECK(seen.text == cat("1 -", EPERM, " -", ENOSYS, " -", EAFNOSUPPORT, " -", EPERM));
+    CHECK(seen.text == cat("1 -", EPERM, " -", EAFNOSUPPORT, " -", EPERM, " -", EPERM));
+}
+
+TEST_CASE("seccomp: 32-bit programs have sockets", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    auto body = [] {
+        std::signal(SIGSEGV, SIG_DFL);
+        // The calls' arguments, where 32 bits reach.
+        void* low = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+        if (low == MAP_FAILED) throw SysError("mapping low memory");
+        auto* words = static_cast<uint32_t*>(low);
+        auto socketcall = [&](long operation, std::initializer_list<uint32_t> arguments) {
+            std::ranges::copy(arguments, words);
+            // socketcall is 102.
+            return call_32(102, operation, reinterpret_cast<long>(low));
+        };
+        // SYS_SOCKET and SYS_BIND of linux/net.h. Two bytes of an address are a socket without a name.
+        long fd = socketcall(1, {AF_UNIX, SOCK_DGRAM, 0}), wide = socketcall(1, {AF_INET, SOCK_STREAM, 0});
+        words[8] = AF_UNIX;
+        long bound = socketcall(2, {static_cast<uint32_t>(fd), static_cast<uint32_t>(reinterpret_cast<long>(words + 8)),
+                                    sizeof(sa_family_t)});
+        return in_order({fd >= 0 ? "ok" : cat(fd), wide >= 0 ? "ok" : cat(wide), cat(bound)});
+    };
+    Outcome seen = with_plan([](plan::Plan&) {}, body);
+    if (!has_32_bit_calls()) {
+        WARN("this kernel has no 32-bit system calls; a container has none either");
+        CHECK(seen.error == "the child died");
+        return;
+    }
+    CHECK(seen.error == "");
+    CHECK(seen.text == "ok ok 0");
+    Outcome denied = with_plan([](plan::Plan& plan) { plan.system_calls.deny = {"socketcall"}; }, body);
+    CHECK(denied.error == "");
+    CHECK(denied.text == cat("-", EPERM, " -", EPERM, " -", EPERM));
 }
 #endif
+
+TEST_CASE("seccomp: io_uring and a userfaultfd of user mode are the kernel's to give", "[kernel][seccomp]") {
+    NEED_CONTAINERS();
+    auto body = [] {
+        unsigned parameters[30] = {};
+        long ring = syscall(SYS_io_uring_setup, 1, parameters);
+        std::string out = verdict(static_cast<int>(ring));
+        // UFFD_USER_MODE_ONLY, without which it would also stop the kernel.
+        out += ", " + verdict(static_cast<int>(syscall(SYS_userfaultfd, 1 | O_CLOEXEC)));
+        return out;
+    };
+    // As outside, whatever this kernel has and kernel.io_uring_disabled says.
+    Outcome outside = as_user(body), inside = with_plan([](plan::Plan&) {}, body);
+    CHECK(outside.error == "");
+    CHECK(inside.error == "");
+    CHECK(inside.text == outside.text);
+    Outcome denied = with_plan(
+        [](plan::Plan& plan) { plan.system_calls.deny = {"io_uring_setup", "userfaultfd"}; }, body);
+    CHECK(denied.error == "");
+    CHECK(denied.text == "Operation not permitted, Operation not permitted");
+}
 
 TEST_CASE("seccomp: with keyctl a task has a session keyring of its container, not that of the daemon",
           "[kernel][seccomp]") {

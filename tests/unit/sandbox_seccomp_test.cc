@@ -2,16 +2,19 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <seccomp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
 #include <set>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/sandbox/seccomp.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/filter_run.hh"
@@ -114,6 +117,8 @@ uint32_t answer_to(const std::string& program, uint32_t audit, uint32_t architec
     seccomp_data call{};
     call.arch = audit;
     call.nr = seccomp_syscall_resolve_name_arch(architecture, name);
+    // For libseccomp the direct call of 32-bit programs and that by socketcall are one, without a number.
+    if (audit == AUDIT_ARCH_I386 && name == std::string("socket")) call.nr = 359;
     REQUIRE(call.nr >= 0);
     std::ranges::copy(arguments, call.args);
     return fixtures::run_filter(program, call);
@@ -126,6 +131,62 @@ constexpr uint32_t native_audit = AUDIT_ARCH_X86_64, native = SCMP_ARCH_X86_64;
 #endif
 
 }  // namespace
+
+TEST_CASE("what users may do on the node anyway is let through, and keyrings are not", "[sandbox]") {
+    auto answers = [](const sandbox::FilterRules& rules, const char* name, uint64_t argument) {
+        return answer_to(sandbox::filter_for(rules), native_audit, native, name, {argument});
+    };
+    sandbox::FilterRules rules{.confine = true, .allow = {}, .deny = {}};
+    for (const char* name : {"io_uring_setup", "io_uring_enter", "io_uring_register"}) {
+        INFO(name);
+        CHECK(answers(rules, name, 1) == SECCOMP_RET_ALLOW);
+        CHECK(answers({.confine = true, .allow = {}, .deny = {name}}, name, 1) == error(EPERM));
+    }
+    constexpr uint64_t user_mode_only = 1, close_on_exec = 02000000;
+    CHECK(answers(rules, "userfaultfd", user_mode_only | close_on_exec) == SECCOMP_RET_ALLOW);
+    CHECK(answers(rules, "userfaultfd", close_on_exec) == error(EPERM));
+    CHECK(answers(rules, "userfaultfd", user_mode_only << 32) == error(EPERM));
+    CHECK(answers({.confine = true, .allow = {"userfaultfd"}, .deny = {}}, "userfaultfd", 0) == SECCOMP_RET_ALLOW);
+    CHECK(answers({.confine = true, .allow = {}, .deny = {"userfaultfd"}}, "userfaultfd", user_mode_only) ==
+          error(EPERM));
+    for (const char* name : {"keyctl", "add_key", "request_key"}) {
+        INFO(name);
+        CHECK(answers(rules, name, 1) == error(EPERM));
+        CHECK(answers({.confine = true, .allow = {name}, .deny = {}}, name, 1) == SECCOMP_RET_ALLOW);
+    }
+}
+
+TEST_CASE("32-bit programs have sockets by socketcall, whose family no filter can see", "[sandbox]") {
+    sandbox::FilterRules rules{.confine = true, .allow = {}, .deny = {}};
+    auto family = [&](uint64_t number) {
+        return answer_to(sandbox::filter_for(rules), native_audit, native, "socket", {number});
+    };
+    CHECK(family(AF_ALG) == error(EAFNOSUPPORT));
+    CHECK(family(AF_VSOCK) == error(EAFNOSUPPORT));
+    CHECK(family(AF_INET) == SECCOMP_RET_ALLOW);
+    CHECK(family(AF_UNIX) == SECCOMP_RET_ALLOW);
+#ifdef __x86_64__
+    auto answers = [&](const char* name, uint64_t argument) {
+        return answer_to(sandbox::filter_for(rules), AUDIT_ARCH_I386, SCMP_ARCH_X86, name, {argument});
+    };
+    // From linux/net.h: SYS_SOCKET is 1, SYS_RECVMMSG 19.
+    for (uint64_t operation = 0; operation <= 20; ++operation)
+        CHECK(answers("socketcall", operation) == SECCOMP_RET_ALLOW);
+    CHECK(answers("socket", AF_ALG) == error(EAFNOSUPPORT));
+    CHECK(answers("socket", AF_INET) == SECCOMP_RET_ALLOW);
+    // What a site gives the refusal back by.
+    rules.deny = {"socketcall"};
+    CHECK(answers("socketcall", 1) == error(EPERM));
+    CHECK(answers("socketcall", 3) == error(EPERM));
+    CHECK(answers("socket", AF_ALG) == error(EAFNOSUPPORT));
+    rules.deny = {"socket"};
+    CHECK(answers("socketcall", 1) == error(EPERM));
+    CHECK(answers("socket", AF_INET) == error(EPERM));
+    rules = {.confine = true, .allow = {"socket"}, .deny = {}};
+    CHECK(answers("socketcall", 1) == SECCOMP_RET_ALLOW);
+    CHECK(answers("socket", AF_ALG) == SECCOMP_RET_ALLOW);
+#endif
+}
 
 TEST_CASE("root inside makes no device nodes, but what marks a removed file in an overlay", "[sandbox]") {
     std::string program = sandbox::filter_for({.confine = true, .fake_root = true, .allow = {}, .deny = {}});
@@ -290,6 +351,15 @@ TEST_CASE("a site's names join the rules whatever they are, and unknown ones are
     CHECK_THROWS_WITH(
         sandbox::system_call_filter({.confine = false, .fake_root = false, .allow = {}, .deny = {"no_such_call"}}),
         Catch::Contains("security.seccomp_deny"));
+}
+
+TEST_CASE("berth.conf(5) names every call that is refused", "[sandbox]") {
+    std::string page = sys::read_file("man/berth.conf.5");
+    size_t begin = page.find("It Li security.seccomp\n"), end = page.find("It Li security.seccomp_allow");
+    REQUIRE((begin != page.npos && end != page.npos));
+    std::string words = page.substr(begin, end - begin);
+    std::ranges::replace_if(words, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, ' ');
+    for (const std::string& name : sandbox::refused_calls()) CHECK_THAT(words, Catch::Contains(" " + name + " "));
 }
 
 TEST_CASE("what is no filter is not installed", "[sandbox]") {

@@ -1,6 +1,7 @@
 // By system calls that only widen the kernel's surface, or that are root's.
 #include <fcntl.h>
 #include <linux/if_alg.h>
+#include <linux/io_uring.h>
 #include <sys/fanotify.h>
 #include <sys/mman.h>
 #include <sys/reboot.h>
@@ -36,9 +37,33 @@ Result bpf() {
     return taken(syscall(SYS_bpf, 0 /* BPF_MAP_CREATE */, map, sizeof map));
 }
 
+/// A ring itself is no way out: see SECURITY.md. Its workers are threads of the kernel, and may have another root.
 Result io_uring() {
-    unsigned parameters[30] = {};
-    return taken(syscall(SYS_io_uring_setup, 1, parameters));
+    io_uring_params made{};
+    int ring = static_cast<int>(syscall(SYS_io_uring_setup, 1, &made));
+    if (ring < 0) return refused();
+    auto map = [&](size_t size, off_t what) {
+        return static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, what));
+    };
+    char* submitted = map(made.sq_off.array + made.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
+    char* completed = map(made.cq_off.cqes + made.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
+    char* entries = map(made.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
+    if (submitted == MAP_FAILED || completed == MAP_FAILED || entries == MAP_FAILED) return refused();
+    std::string path = secret_path();
+    io_uring_sqe entry{};
+    entry.opcode = IORING_OP_OPENAT;
+    entry.flags = IOSQE_ASYNC;
+    entry.fd = AT_FDCWD;
+    entry.addr = reinterpret_cast<uint64_t>(path.c_str());
+    entry.open_flags = O_RDONLY | O_CLOEXEC;
+    memcpy(entries, &entry, sizeof entry);
+    // The only entry of the array has number 0 already.
+    __atomic_store_n(reinterpret_cast<unsigned*>(submitted + made.sq_off.tail), 1, __ATOMIC_RELEASE);
+    if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, nullptr, 0) != 1) return refused();
+    io_uring_cqe result;
+    memcpy(&result, completed + made.cq_off.cqes, sizeof result);
+    if (result.res < 0) return refused(-result.res);
+    return has_token(result.res) ? got("a file of the node, opened by a ring's worker") : refused(ENOENT);
 }
 
 Result kexec() {
@@ -133,10 +158,11 @@ Result dirty_pipe() {
 std::vector<Way> ways_by_the_kernel() {
     return {
         {"keyring", "keys of the user's session", "CVE-2016-0728, keyrings(7)", Control::root, keyring},
-        {"userfaultfd", "faults handled by the attacker", "userfaultfd(2), with which races of the kernel are won",
-         Control::root, user_faults},
+        {"userfaultfd", "faults of the kernel handled by the attacker",
+         "userfaultfd(2), with which races of the kernel are won", Control::root, user_faults},
         {"bpf", "a map of BPF", "CVE-2021-3490, CVE-2021-4204", Control::root, bpf},
-        {"io-uring", "a ring", "CVE-2022-2602, CVE-2023-2598", Control::root, io_uring},
+        {"io-uring", "a file opened by the worker of a ring", "CVE-2019-19241, CVE-2020-29373", Control::user,
+         io_uring},
         {"kexec", "another kernel", "CAP_SYS_BOOT", Control::root, kexec},
         {"modules", "a module of the kernel", "CAP_SYS_MODULE, as privileged containers have it", Control::root,
          modules},
