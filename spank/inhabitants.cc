@@ -1,5 +1,6 @@
 #include "spank/inhabitants.hh"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/base/listing.hh"
+#include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "spank/cgroup.hh"
@@ -60,6 +62,24 @@ bool is_in_leaf_now(pid_t pid) try {
     return false;
 }
 
+std::optional<NamespaceId> id_of(const Fd& fd) {
+    struct stat info {};
+    if (!fd || fstat(fd.get(), &info) != 0) return std::nullopt;
+    return NamespaceId{info.st_dev, info.st_ino};
+}
+
+/// The kernel's link to an object of its own, which nothing that a user makes can stand for.
+Fd open_user_namespace(pid_t pid) {
+    return Fd(open(cat("/proc/", pid, "/ns/user").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+/// In the namespace, or in one made in it.
+bool lives_in(pid_t pid, const NamespaceId& user_namespace) {
+    for (Fd at = open_user_namespace(pid); at; at = sys::parent_user_namespace(at.get()))
+        if (id_of(at) == user_namespace) return true;
+    return false;
+}
+
 std::string_view name_in(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// Also when the program was replaced since the process began. The kernel keeps the path of its file (proc(5)):
@@ -81,8 +101,18 @@ std::optional<NamespaceId> user_namespace_of(pid_t pid) {
     return NamespaceId{info.st_dev, info.st_ino};
 }
 
+std::optional<NamespaceId> container_of(pid_t pid) {
+    std::optional<NamespaceId> own = user_namespace_of(getpid()), last;
+    for (Fd at = open_user_namespace(pid); at; at = sys::parent_user_namespace(at.get())) {
+        std::optional<NamespaceId> its = id_of(at);
+        if (its == own) return last;
+        last = its;
+    }
+    return std::nullopt;
+}
+
 void kill_inhabitants(const NamespaceId& user_namespace) {
-    kill_all([&](pid_t pid) { return user_namespace_of(pid) == user_namespace; });
+    kill_all([&](pid_t pid) { return lives_in(pid, user_namespace); });
 }
 
 void kill_group(pid_t group, pid_t session) {
@@ -90,9 +120,9 @@ void kill_group(pid_t group, pid_t session) {
 }
 
 void kill_server_of(pid_t task, const std::string& program) {
-    std::optional<NamespaceId> inside = user_namespace_of(task);
+    std::optional<NamespaceId> inside = container_of(task);
     struct stat file {};
-    if (!inside || inside == user_namespace_of(getpid()) || stat(program.c_str(), &file) != 0) return;
+    if (!inside || stat(program.c_str(), &file) != 0) return;
     kill_once([&](pid_t pid) {
         return user_namespace_of(pid) == *inside && (is_in_leaf_now(pid) || executes(pid, file, program));
     });

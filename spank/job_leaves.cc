@@ -122,16 +122,29 @@ pid_t parent_of(pid_t pid) {
     return parse_number(status_of(pid, "PPid:"), INT32_MAX, out) ? static_cast<pid_t>(out) : 0;
 }
 
-/// Those that have a user namespace of their own, and what they have started outside of it: who brings an image that
-/// has still to come does so for the container.
+enum class Lives { outside, in_container, nested };
+
+/// In a user namespace that was made inside of a container's, or in one that cannot be looked at, a process serves
+/// nothing.
+Lives where_lives(pid_t pid) {
+    std::optional<NamespaceId> own = user_namespace_of(pid);
+    if (own && own == user_namespace_of(getpid())) return Lives::outside;
+    return own && own == container_of(pid) ? Lives::in_container : Lives::nested;
+}
+
+/// Those that live in a container, and what they have started outside of it: who brings an image that has still to come
+/// does so for the container.
 std::set<pid_t> servers_among(const std::vector<pid_t>& processes) {
     std::set<pid_t> out;
-    std::optional<NamespaceId> own = user_namespace_of(getpid());
-    for (pid_t pid : processes)
-        if (std::optional<NamespaceId> its = user_namespace_of(pid); its && its != own) out.insert(pid);
+    std::vector<pid_t> outside;
+    for (pid_t pid : processes) {
+        Lives where = where_lives(pid);
+        if (where == Lives::in_container) out.insert(pid);
+        if (where == Lives::outside) outside.push_back(pid);
+    }
     for (size_t before = 0; before != out.size();) {
         before = out.size();
-        for (pid_t pid : processes)
+        for (pid_t pid : outside)
             if (out.contains(parent_of(pid))) out.insert(pid);
     }
     return out;
@@ -166,8 +179,9 @@ constexpr size_t most_links = 1 << 20;
 /// What forks faster than that is looked at is ended with all that is there.
 constexpr int most_looks = 200;
 
-/// Kills what holds a device in a leaf of what has been handed over. From the move on nothing there can open one that
-/// its new job has not, and what was forked before or meanwhile is there as well: it ends when nobody is new.
+/// Kills what holds a device in a leaf of what has been handed over, and what has made a user namespace in a container
+/// meanwhile. From the move on nothing there can open a device that its new job has not, and what was forked before or
+/// meanwhile is there as well: it ends when nobody is new.
 void kill_holders(const Leaf& leaf) {
     std::set<pid_t> seen;
     size_t links = most_links;
@@ -177,7 +191,7 @@ void kill_holders(const Leaf& leaf) {
             Fd process(seen.contains(pid) ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
             if (!process) continue;
             seen.insert(pid);
-            if (!holds_devices(pid, links)) continue;
+            if (where_lives(pid) != Lives::nested && !holds_devices(pid, links)) continue;
             // The number is another process's when it is no longer in the list.
             std::vector<pid_t> still = leaf.members();
             if (std::find(still.begin(), still.end(), pid) != still.end())

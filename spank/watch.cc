@@ -113,11 +113,12 @@ void Watch::kill_groups() {
 
 void Watch::kill_tasks() {
     std::lock_guard lock(mutex_);
-    std::optional<NamespaceId> own = user_namespace_of(getpid()), container;
+    std::optional<NamespaceId> container;
     for (const Task& task : tasks_) {
-        std::optional<NamespaceId> found = user_namespace_of(task.pid);
+        // A task may have gone on to a namespace of its own making.
+        std::optional<NamespaceId> found = container_of(task.pid);
         // Its number is its own as long as it lives.
-        if (found && found != own && is_alive(task.process.get())) container = found;
+        if (found && is_alive(task.process.get())) container = found;
     }
     kill_groups();
     for (const Task& task : tasks_) syscall(SYS_pidfd_send_signal, task.process.get(), SIGKILL, nullptr, 0);

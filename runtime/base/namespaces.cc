@@ -1,6 +1,7 @@
 #include "runtime/base/namespaces.hh"
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -71,6 +72,8 @@ void enter_user_namespace(int fd) {
         "namespace.yaml), out of which no container of another job can be entered; give the container another name in "
         "each job, or let the site set defaults.container_scope = \"job\" or take CLONE_NEWUSER out");
 }
+
+Fd parent_user_namespace(int fd) { return Fd(::ioctl(fd, NS_GET_PARENT)); }
 
 void raise_loopback() {
     Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -17,6 +17,10 @@ void enter_namespace(int fd, int type, const std::string& what);
 /// to be entered that were made in it: Slurm can give each job one (CLONE_NEWUSER), and then the Error says so.
 void enter_user_namespace(int fd);
 
+/// The user namespace in which that of the descriptor was made; empty at the caller's own one, and outside of it
+/// (ioctl_nsfs(2), NS_GET_PARENT).
+Fd parent_user_namespace(int fd);
+
 /// Makes the loopback interface of the calling thread's network namespace work. Needs CAP_NET_ADMIN there. Throws
 /// SysError.
 void raise_loopback();

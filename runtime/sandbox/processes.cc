@@ -1,10 +1,8 @@
 #include "runtime/sandbox/processes.hh"
 
 #include <fcntl.h>
-#include <linux/nsfs.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/listing.hh"
 #include "runtime/base/mountinfo.hh"
+#include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -48,8 +47,7 @@ bool lives_in(int proc, pid_t pid, ino_t inode) {
         struct stat st {};
         if (::fstat(at.get(), &st) != 0) return false;
         if (st.st_ino == inode) return true;
-        // Ends with EPERM above the caller's own namespace.
-        at.reset(::ioctl(at.get(), NS_GET_PARENT));
+        at = sys::parent_user_namespace(at.get());
     }
     return false;
 }

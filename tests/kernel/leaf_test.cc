@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/sandbox/user_namespace.hh"
 #include "spank/ending.hh"
 #include "spank/held_devices.hh"
 #include "spank/helper.hh"
@@ -114,6 +116,15 @@ bool become_user() { return ::setresgid(2001, 2001, 2001) == 0 && ::setresuid(20
 /// As a file server does.
 bool become_server() { return become_user() && sys::unshare(CLONE_NEWUSER) == 0; }
 
+/// As a program in a container that has made a user namespace of its own.
+bool become_nested() {
+    if (!become_user()) return false;
+    // A change of ids closes a process to itself.
+    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    for (int level = 0; level < 2; ++level) sandbox::enter_user_namespace({2001, 2001, 2001, 2001});
+    return true;
+}
+
 /// As slurm_spank_user_init is called.
 StartedHelper start_as_slurmstepd(const std::string& program, HelperPlace place) {
     if (::setegid(2001) != 0 || ::seteuid(2001) != 0) throw SysError("acting as slurmstepd");
@@ -165,6 +176,15 @@ int status_of(pid_t child) {
     int status = 0;
     ::waitpid(child, &status, 0);
     return status;
+}
+
+/// Waits for the end of a child and says whether it was killed.
+bool was_killed(pid_t child) {
+    for (int waited = 0; waited < 20'000; waited += 10, ::poll(nullptr, 0, 10)) {
+        int status = 0;
+        if (::waitpid(child, &status, WNOHANG) == child) return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    }
+    return false;
 }
 
 }  // namespace
@@ -390,9 +410,11 @@ TEST_CASE("leaf: at a job's end what serves a container goes to another job of i
         }
         pid_t of_other = put_into(leaves[1], [] {}), user = put_into(leaves[3], [] {}, become_user);
         pid_t server = put_into(leaves[0], [] {}, become_server), stray = put_into(leaves[0], [] {}, become_user);
+        pid_t nested = put_into(leaves[0], [] {}, become_nested);
 
         CHECK(JobLeaves(links, "n1", 7).end(10'000));
         CHECK(status_of(stray) == SIGKILL);
+        CHECK(was_killed(nested));
         CHECK(::waitpid(server, nullptr, WNOHANG) == 0);
         CHECK_FALSE(exists(ended.path()));
         // In a leaf of its own, which ends with that job.
@@ -417,15 +439,6 @@ const char* const device_of_test = "/dev/kmsg";
 
 bool become_server_with_device() {
     return ::open(device_of_test, O_WRONLY) >= 0 && become_server();
-}
-
-/// Ends a process and says whether it had been ended before.
-bool was_killed(pid_t child) {
-    for (int waited = 0; waited < 20'000; waited += 10, ::poll(nullptr, 0, 10)) {
-        int status = 0;
-        if (::waitpid(child, &status, WNOHANG) == child) return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    }
-    return false;
 }
 
 }  // namespace
@@ -473,6 +486,50 @@ TEST_CASE("hostile: at a job's end nothing takes a device of it to another job, 
         CHECK(JobLeaves(links, "n1", 8).end(10'000));
         CHECK(status_of(server) == SIGKILL);
         CHECK(status_of(user) == SIGKILL);
+    }
+}
+
+TEST_CASE("hostile: what a server forks into a namespace below its own is never handed over", "[kernel][root][spank]") {
+    NEED_ROOT();
+    Folder folder;
+    std::string links = folder / "jobs";
+    for (const std::string& mount : hierarchies()) {
+        CAPTURE(mount);
+        JobOfTest ended(mount), next(mount, "job_8");
+        remember_job_group(links, "n1", 7, ended.group);
+        remember_job_group(links, "n1", 8, next.group);
+        Leaf from = Leaf::make(leaf_of_job(ended.group, "0")), to = Leaf::make(leaf_of_job(next.group, "0"));
+        pid_t user = put_into(to, [] {}, become_user);
+        auto [child_ready, its] = sys::make_pipe();
+        static int says;
+        says = its.get();
+        pid_t server = put_into(
+            from,
+            [] {
+                pid_t child = fixtures::forked();
+                if (child != 0) return;
+                sandbox::enter_user_namespace({2001, 2001, 2001, 2001});
+                pid_t own = ::getpid();
+                [[maybe_unused]] ssize_t told = ::write(says, &own, sizeof own);
+            },
+            [] {
+                if (!become_user()) return false;
+                ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+                sandbox::enter_user_namespace({2001, 2001, 2001, 2001});
+                return true;
+            });
+        its.reset();
+        pid_t nested = 0;
+        REQUIRE(::read(child_ready.get(), &nested, sizeof nested) == sizeof nested);
+        Fd process = sys::pidfd_open(nested);
+
+        CHECK(JobLeaves(links, "n1", 7).end(10'000));
+        pollfd gone{process.get(), POLLIN, 0};
+        CHECK(::poll(&gone, 1, 20'000) == 1);
+        CHECK(::waitpid(server, nullptr, WNOHANG) == 0);
+        CHECK(JobLeaves(links, "n1", 8).end(10'000));
+        for (pid_t child : {server, user}) CHECK(status_of(child) == SIGKILL);
+        fixtures::kill_one(nested, SIGKILL);
     }
 }
 

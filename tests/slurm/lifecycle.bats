@@ -7,6 +7,12 @@ setup() {
   cancel_everything
 }
 
+teardown() {
+  root pkill -KILL -x nested-sleeper || true
+  restore_site
+  cancel_after_failure
+}
+
 # A step that runs until it is ended, with the settings that are given; returns when its tasks run.
 start_long_step() {
   in_home 'rm -f started'
@@ -72,6 +78,31 @@ a_pull_runs() {
   cancel_everything
   wait_until 30 "$box" status
   run -0 contained true
+}
+
+# By its name, which nothing else in the box has.
+nested_sleepers() { root pgrep -x nested-sleeper; }
+no_nested_sleeper() { ! nested_sleepers; }
+
+@test "kill -9 of the helper ends what lives in a user namespace that was made in the container" {
+  with_site_lines '[security]' 'seccomp_allow = "unshare clone"'
+  in_home 'rm -f started asleep'
+  # The first task goes on in the new namespace itself, the second one leaves a process there and goes on.
+  in_home "srun -w n1 -n2 --container-image=$image --container-mounts=/home/alice sh -c '
+      cp /bin/sleep /tmp/nested-sleeper
+      if [ \$SLURM_PROCID = 0 ]; then exec unshare -Ur sh -c \"
+        setsid /tmp/nested-sleeper 600 & touch /home/alice/asleep; sleep 600\"; fi
+      unshare -Ur setsid -f /tmp/nested-sleeper 600
+      until test -e /home/alice/asleep; do sleep 0.1; done
+      touch /home/alice/started; sleep 600'" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  step=$!
+  wait_until 20 alice test -e started || fail "$(< "$BATS_TEST_TMPDIR/out")"
+  expect_equal "$(nested_sleepers | wc -l)" 2
+  mapfile -t helpers < <(berth_processes)
+  kill_9 "${helpers[@]}"
+  expect_step_failed
+  within 10 no_nested_sleeper
+  expect_no_leftovers
 }
 
 one_job_runs() { [[ $(root squeue --noheader --states=RUNNING) ]]; }
