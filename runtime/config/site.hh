@@ -102,6 +102,7 @@ struct SecuritySettings {
     std::vector<std::string> seccomp_allow;  ///< system calls of the built-in list that are not refused after all
     std::vector<std::string> seccomp_deny;   ///< and those that are refused besides
     bool fake_chown = true;  ///< changes of owner that cannot be made are answered as if they had been
+    Nested nested = Nested::on_request;
     RootCapabilities root_capabilities = RootCapabilities::files;
     bool mask = true;                        ///< hide what masked_paths() has, and protect read_only_paths()
 };

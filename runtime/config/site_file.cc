@@ -165,7 +165,7 @@ bool names_key(const std::vector<std::string>& list, const std::string& key) {
 void refuse_locked(const Site& site, const std::string& key, const Key& meaning, const std::string& name) {
     if (key.starts_with("policy.") || key.starts_with("site."))
         throw Error(cat(name, ": ", key, " can be set by the site's file only; unset the variable"));
-    if (names_key(site.policy.locked, key))
+    if (is_locked(site, key))
         throw Error(cat(name, ": ", key, " is locked by ", site.origins.at("policy.locked").text(),
                         " (policy.locked); unset the variable"));
     if (meaning.locked && !names_key(site.policy.unlocked, key))
@@ -174,6 +174,8 @@ void refuse_locked(const Site& site, const std::string& key, const Key& meaning,
 }
 
 }  // namespace
+
+bool is_locked(const Site& site, const std::string& key) { return names_key(site.policy.locked, key); }
 
 void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority) {
     // Nearly always none: to look for each key in each variable would take longer than the plan of a start.

@@ -25,6 +25,9 @@ enum class Authority { user, site };
 /// variable, also when a user's says something else of a key that is locked or one of [policy].
 void apply_environment(Site& site, const std::vector<std::string>& environment, Authority authority = Authority::user);
 
+/// True for a key that policy.locked has, by itself or with its section.
+bool is_locked(const Site& site, const std::string& key);
+
 /// The variable for a key: "BERTH_STORE_PATH" for "store.path".
 std::string variable_of(const std::string& key);
 

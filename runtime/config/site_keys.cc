@@ -417,6 +417,7 @@ const std::map<std::string, Key>& keys() {
         {"security.seccomp_allow", names_key(security(&SecuritySettings::seccomp_allow))},
         {"security.seccomp_deny", names_key(security(&SecuritySettings::seccomp_deny))},
         {"security.fake_chown", flag_key(security(&SecuritySettings::fake_chown))},
+        {"security.nested", locked(word_key(security(&SecuritySettings::nested)))},
         {"security.root_capabilities", locked(word_key(security(&SecuritySettings::root_capabilities)))},
         {"security.mask", flag_key(security(&SecuritySettings::mask))},
         {"devices.nvidia", word_key(devices(&DeviceSettings::nvidia))},

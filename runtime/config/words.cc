@@ -96,6 +96,13 @@ std::span<const Word<RootCapabilities>> words() {
     return all;
 }
 
+template <>
+std::span<const Word<Nested>> words() {
+    static constexpr Word<Nested> all[] = {
+        {Nested::never, "never"}, {Nested::on_request, "on request"}, {Nested::always, "always"}};
+    return all;
+}
+
 /// Those that a site may want for all mounts: with the others a container would change the node's, or get less.
 template <>
 std::span<const Word<Propagation>> words() {

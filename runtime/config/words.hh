@@ -59,6 +59,9 @@ enum class Home { empty, skel };
 /// What root inside may do: what package managers need, or also mount file systems.
 enum class RootCapabilities { files, mount };
 
+/// Whether programs of a container may make user namespaces, and mount in them.
+enum class Nested { never, on_request, always };
+
 template <typename Setting>
 struct Word {
     Setting value;
@@ -96,6 +99,8 @@ template <>
 std::span<const Word<Home>> words();
 template <>
 std::span<const Word<RootCapabilities>> words();
+template <>
+std::span<const Word<Nested>> words();
 template <>
 std::span<const Word<Propagation>> words();
 

@@ -239,6 +239,7 @@ std::vector<plan::EnvironmentChange> with_entrypoint(std::vector<plan::Environme
                                                      const std::vector<std::string>& kept,
                                                      const std::vector<std::string>& environment) {
     for (const plan::EnvironmentChange& change : changes_but(kept, entrypoint, environment)) {
+        if (plan::asks_for_rights(change.name)) continue;
         std::erase_if(changes, [&](const plan::EnvironmentChange& other) { return other.name == change.name; });
         changes.push_back(change);
     }

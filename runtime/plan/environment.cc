@@ -26,6 +26,10 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
+bool asks_for_rights(const std::string& name) {
+    return name == "BERTH_CONTAINER_NESTED" || name == "PYXIS_CONTAINER_NESTED" || name.starts_with("BERTH_SECURITY_");
+}
+
 std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules,
                                                    const std::vector<std::string>& task) {
     std::map<std::string, std::string> outside;
@@ -39,7 +43,8 @@ std::vector<EnvironmentChange> environment_changes(const EnvironmentRules& rules
     for (const std::string& name : rules.remove)
         if (!host_wins(name)) wanted[name] = std::nullopt;
     for (const std::string& text : rules.image)
-        if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
+        if (auto var = name_and_value(text); var && !host_wins(var->first) && !asks_for_rights(var->first))
+            wanted[var->first] = var->second;
     for (const std::string& text : rules.site)
         if (auto var = name_and_value(text); var && !host_wins(var->first)) wanted[var->first] = var->second;
     for (const std::string& text : rules.set)

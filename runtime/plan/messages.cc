@@ -95,6 +95,7 @@ Message encode(const Ready& ready) {
     out.add_number("writable", ready.writable ? 1 : 0);
     out.add_number("capabilities", ready.capabilities);
     if (ready.own_cgroup) out.add_number("own-cgroup", 1);
+    if (ready.nested) out.add_number("nested", 1);
     if (ready.mount_home) out.add_number("mount-home", *ready.mount_home ? 1 : 0);
     for (const std::string& mount : ready.mounts) out.add("mount", mount);
     for (const std::string& word : ready.entrypoint) out.add("entrypoint", word);
@@ -130,6 +131,7 @@ Ready decode_ready(const Message& message) {
     out.writable = message.find("writable") != "0";
     out.capabilities = message.number("capabilities", UINT64_MAX);
     out.own_cgroup = message.find("own-cgroup") == "1";
+    out.nested = message.find("nested") == "1";
     if (auto home = message.find("mount-home")) out.mount_home = *home == "1";
     out.mounts = message.all("mount");
     out.entrypoint = message.all("entrypoint");

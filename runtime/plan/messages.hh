@@ -85,6 +85,7 @@ struct Ready {
     std::optional<FoundDevices> found = {};  ///< where it was asked for, by a helper that knows
     std::optional<bool> mount_home = {};    ///< as it was started; nothing from a helper that does not say so
     std::vector<std::string> mounts = {};   ///< see Plan::mounts
+    bool nested = false;                    ///< as it was started; false from a helper that does not say so
     bool operator==(const Ready&) const = default;
 };
 

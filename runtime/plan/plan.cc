@@ -182,6 +182,20 @@ void set_workdir(Plan& plan, const Request& request, const ImageConfig& image) {
                 " lies below /proc and could lead out of the container; use --container-workdir to name another one"));
 }
 
+/// What programs call that mount, in a namespace that they may mount in.
+const std::vector<std::string> mount_calls = {"mount",     "umount2", "pivot_root", "unshare",
+                                              "setns",     "fsopen",  "fsconfig",   "fsmount",
+                                              "fspick",    "move_mount", "open_tree", "mount_setattr"};
+
+void allow(SystemCalls& calls, const std::vector<std::string>& names) {
+    calls.allow.insert(calls.allow.end(), names.begin(), names.end());
+}
+
+void set_nested(Plan& plan, const Request& request, const Site& site) {
+    plan.nested = request.nested.value_or(site.security.nested == Nested::always);
+    if (plan.nested) allow(plan.system_calls, nesting_calls());
+}
+
 /// Package managers write into directories that nobody may write to (0555 in images of the Red Hat family) and change
 /// root for their scripts. These hold for the user's own files and for nothing else: no other id is mapped.
 ///
@@ -191,9 +205,7 @@ void set_capabilities(Plan& plan, const Site& site) {
         if (plan.remap_root) plan.capabilities |= 1ULL << capability;
     if (!plan.remap_root || site.security.root_capabilities != RootCapabilities::mount) return;
     plan.capabilities |= 1ULL << CAP_SYS_ADMIN;
-    for (const char* call : {"mount", "umount2", "pivot_root", "unshare", "setns", "fsopen", "fsconfig", "fsmount",
-                             "fspick", "move_mount", "open_tree", "mount_setattr"})
-        plan.system_calls.allow.emplace_back(call);
+    allow(plan.system_calls, mount_calls);
 }
 
 /// A step's tasks stay in the node's pid namespace (docs/adr/0081), and each makes a cgroup namespace of its own
@@ -231,6 +243,17 @@ void add_job_files(EditList& edits, const Job& job) {
 
 }  // namespace
 
+const std::vector<std::string>& nesting_calls() {
+    // Containers and sandboxes begin with clone, and have names of hosts of their own. They give up capabilities that
+    // they have in their namespaces, which must not be pretended for root inside.
+    static const std::vector<std::string> names = [] {
+        std::vector<std::string> out = mount_calls;
+        for (const char* call : {"clone", "umount", "sethostname", "setdomainname", "capset"}) out.emplace_back(call);
+        return out;
+    }();
+    return names;
+}
+
 DeviceGrant device_grant(const std::vector<ContainerEdits>& made) {
     DeviceGrant out;
     for (const ContainerEdits& one : made) {
@@ -253,6 +276,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
     plan.system_calls = {site.security.seccomp == plan::Seccomp::built_in, site.security.seccomp_allow,
                          site.security.seccomp_deny, site.security.fake_chown};
     set_capabilities(plan, site);
+    set_nested(plan, request, site);
     plan.writable = request.writable.value_or(site.defaults.writable && may_write(site, caller, host));
     plan.unshare = own_namespaces(request, job, site);
     for (const MountRequest& wanted : request.mounts)
@@ -267,6 +291,7 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
                        .asked = request.unshare,
                        .terminal = caller.terminal,
                        .node_terminals = job.has_terminal,
+                       .nested = plan.nested,
                        .site = site,
                        .host = host,
                        .image = image});

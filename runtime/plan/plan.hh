@@ -62,6 +62,7 @@ struct Plan {
     Identity identity;
     bool writable = true;
     bool remap_root = false;
+    bool nested = false;  ///< see Request::nested
     bool mount_home = false;
     std::vector<std::string> mounts;  ///< that the user asked for, as mount_key() has them
     OwnNamespaces unshare;
@@ -90,6 +91,15 @@ Plan make_plan(const Request& request, const Caller& caller, const Job& job, con
 
 /// The variables that the site gives to a container whose image has those of `image`: as in the file, with %X in them.
 std::vector<std::string> site_variables(const Site& site, const std::vector<std::string>& image);
+
+/// The system calls that tasks of a Plan::nested container may make in spite of the built-in list. The kernel judges
+/// each by the namespace that it is made in: outside of those that a program has made itself it may do no more than
+/// before.
+const std::vector<std::string>& nesting_calls();
+
+/// True for the variables that would ask Berth for rights where a program of the container starts a step: of an image
+/// none is taken.
+bool asks_for_rights(const std::string& name);
 
 /// One change of a process's environment: set, or removed when there is no value.
 struct EnvironmentChange {

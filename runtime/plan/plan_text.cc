@@ -154,7 +154,8 @@ std::string plan_text(const Plan& plan) {
     return cat("identity   uid ", id.host_uid, " is ", id.inside_uid, " inside, gid ", id.host_gid, " is ",
                id.inside_gid, plan.remap_root ? " (remap-root)" : "", "\n", namespaces_text(plan.unshare),
                "root       ", plan.writable ? "writable in memory, gone with the container" : "read-only", "\n",
-               "syscalls   ", system_calls_text(plan.system_calls), "\n", "directory  ", shown(plan.workdir),
+               plan.nested ? "nested     programs may make user namespaces, and mount in them\n" : "", "syscalls   ",
+               system_calls_text(plan.system_calls), "\n", "directory  ", shown(plan.workdir),
                plan.workdir_required ? " (must exist)" : "", "\n", "command    ", command.empty() ? "(none)" : command,
                "\n\n", table(plan_rows(plan)));
 }

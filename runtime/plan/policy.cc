@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/config/site_file.hh"
 
 namespace berth::plan {
 
@@ -178,11 +179,24 @@ bool may_write(const Site& site, const Caller& caller, const HostFacts& host) {
     return names_caller(site.policy.writable, caller, host);
 }
 
+void check_nested(const Site& site) {
+    const std::string key = "security.nested";
+    if (site.security.nested == Nested::never)
+        throw Error(cat("user namespaces in the container: ", rule(site, key), " forbids them"));
+    if (site.origins.contains(key)) return;
+    // Who has locked these has said so before there was that key.
+    for (const char* locked : {"security.seccomp", "security.seccomp_allow", "security.mask"})
+        if (is_locked(site, locked))
+            throw Error(cat("user namespaces in the container: ", rule(site, "policy.locked"), " has ", locked,
+                            "; the site allows them by security.nested = \"on request\""));
+}
+
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host) {
     std::string user = caller.user.empty() ? std::to_string(caller.uid) : printable(caller.user);
     if (request.remap_root.value_or(false) && !may_remap_root(site, caller, host))
         throw Error(cat("being root in the container: ", rule(site, "policy.remap_root"), " allows it to ",
                         listed(site.policy.remap_root), " only, and not to ", user));
+    if (request.nested.value_or(false)) check_nested(site);
     if (request.writable.value_or(false) && !may_write(site, caller, host))
         throw Error(cat("writing to the container's root file system: ", rule(site, "policy.writable"),
                         " allows it to ", listed(site.policy.writable), " only, and not to ", user));

@@ -55,6 +55,9 @@ SourcePolicy judge_sources(const Site& site, const std::vector<Edit>& edits, con
 void check_request(const Site& site, const Request& request, const Caller& caller, const HostFacts& host);
 
 /// Whether the caller may be root inside, or have a root file system that he can write to.
+/// Throws Error where the site does not let users ask for --container-nested.
+void check_nested(const Site& site);
+
 bool may_remap_root(const Site& site, const Caller& caller, const HostFacts& host);
 bool may_write(const Site& site, const Caller& caller, const HostFacts& host);
 

@@ -1,5 +1,7 @@
 #include "runtime/plan/system_edits.hh"
 
+#include <algorithm>
+
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
@@ -98,10 +100,17 @@ void add_device(EditList& edits, const std::string& node, const char* reason) {
 
 void add_devices(EditList& edits, const SystemNeeds& needs) {
     const HostFacts& host = needs.host;
-    edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices").size = dev_size;
+    Mount& dev = edits.tmpfs("/dev", 0755, by_berth, "a private /dev: only named devices");
+    dev.size = dev_size;
+    // What makes containers in the container mounts it once more without nodev (buildah), which nobody may take from a
+    // mount there. A device file in it works all the same for nobody: no file system of a user namespace has any.
+    dev.device = needs.nested;
     for (const std::string& node : device_nodes)
         if (host.has(node)) add_device(edits, node, "standard device");
-    if (host.fuse && needs.site.devices.fuse) add_device(edits, "/dev/fuse", "allowed by devices.fuse");
+    if (host.fuse && needs.site.devices.fuse)
+        add_device(edits, "/dev/fuse", "allowed by devices.fuse");
+    else if (host.fuse && needs.nested)
+        add_device(edits, "/dev/fuse", "file systems of programs in the container's own namespaces");
     add_shared_memory(edits, needs);
     edits.add(Symlink{"/dev/fd", "/proc/self/fd"}, by_berth, "standard link");
     edits.add(Symlink{"/dev/stdin", "/proc/self/fd/0"}, by_berth, "standard link");
@@ -118,16 +127,26 @@ void add_node_devices(EditList& edits, const SystemNeeds& needs) {
     add_shared_memory(edits, needs);
 }
 
+bool is_in_proc(const std::string& path) { return path.starts_with("/proc/"); }
+
+/// The kernel mounts another /proc in a user namespace only where the present one is seen whole (fs/namespace.c,
+/// mount_too_revealing). What the caller, who is root, could change there stays covered all the same, and with it the
+/// rest.
+bool shows_whole_proc(const SystemNeeds& needs) {
+    return needs.nested && std::ranges::none_of(needs.host.writable, is_in_proc);
+}
+
 /// A user's own rights forbid most of it already: what he could not do anyway needs no mount.
-void add_masks(EditList& edits, const HostFacts& host) {
-    for (const std::string& path : host.readable) {
+void add_masks(EditList& edits, const SystemNeeds& needs) {
+    for (const std::string& path : needs.host.readable) {
+        if (is_in_proc(path) && shows_whole_proc(needs)) continue;
         Mount& mount = edits.tmpfs(path, 0555, by_berth, "of no use to a job");
         mount.kind = Mount::Kind::mask;
         mount.source = "mask";
         mount.read_only = mount.optional = true;
         mount.create = Mount::Create::none;
     }
-    for (const std::string& path : host.writable) {
+    for (const std::string& path : needs.host.writable) {
         Mount& mount = edits.bind(path, path, by_berth, "settings of the node");
         mount.read_only = mount.optional = true;
         mount.create = Mount::Create::none;
@@ -186,7 +205,7 @@ void add_system(EditList& edits, const SystemNeeds& needs) {
     const Site& site = needs.site;
     add_kernel_file_systems(edits, needs);
     needs.site.devices.restricted ? add_devices(edits, needs) : add_node_devices(edits, needs);
-    if (site.security.mask) add_masks(edits, needs.host);
+    if (site.security.mask) add_masks(edits, needs);
     edits.tmpfs("/run", 0755, by_berth, "a fresh /run").size = site.limits.tmpfs_size;
     edits.tmpfs("/tmp", 01777, by_berth, "a fresh /tmp").size = site.limits.tmpfs_size;
     if (site.mount.volumes == plan::Volumes::tmpfs) add_volumes(edits, needs.image, site.limits.tmpfs_size);

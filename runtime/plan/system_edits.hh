@@ -17,6 +17,7 @@ struct SystemNeeds {
     const OwnNamespaces& asked;  ///< of them those of the request; the others are the site's wish
     const std::string& terminal;  ///< the caller's, on the node, without node_terminals; empty: none
     bool node_terminals;          ///< of srun --pty
+    bool nested;                  ///< Plan::nested
     const Site& site;
     const HostFacts& host;
     const ImageConfig& image;

@@ -49,6 +49,7 @@ struct Request {
     std::optional<bool> mount_home;
     std::optional<bool> remap_root;
     std::optional<bool> writable;
+    std::optional<bool> nested;  ///< programs of the container may make user namespaces, and mount in them
     OwnNamespaces unshare;
     std::optional<ContainerName> name;  ///< of a container that stays
     std::string save;                   ///< file to save the container in after the last task, as written; empty: none

@@ -181,9 +181,9 @@ void fake_device_nodes(Builder& filter, const char* name, unsigned mode_argument
                                  {mode_argument + 1, SCMP_CMP_NE, 0, 0}});
 }
 
-void fake_root(Builder& filter, const std::vector<std::string>& deny) {
+void fake_root(Builder& filter, const std::vector<std::string>& deny, const std::vector<std::string>& allow) {
     for (const char* name : faked_calls)
-        if (!has(deny, name)) filter.answer(name, 0);
+        if (!has(deny, name) && !has(allow, name)) filter.answer(name, 0);
     if (!has(deny, "mknod")) fake_device_nodes(filter, "mknod", 1);
     if (!has(deny, "mknodat")) fake_device_nodes(filter, "mknodat", 2);
 }
@@ -279,7 +279,7 @@ std::string system_call_filter(const FilterRules& rules) {
         if (seccomp_syscall_resolve_name(name.c_str()) == __NR_SCMP_ERROR) no_such_call(name, "seccomp_allow");
     refuse_more(filter, rules);
     if (rules.confine) confine(filter, rules);
-    if (rules.fake_root) fake_root(filter, rules.deny);
+    if (rules.fake_root) fake_root(filter, rules.deny, rules.allow);
     return head + filter.exported();
 }
 

@@ -13,7 +13,7 @@ struct FilterRules {
     bool confine = false;    ///< refuse the calls of refused_calls()
     /// changes of owner, ids, groups and capabilities, and the making of device nodes, return 0 and do nothing
     bool fake_root = false;
-    std::vector<std::string> allow = {};  ///< names of calls that are not refused after all
+    std::vector<std::string> allow = {};  ///< names of calls that are not refused after all, nor answered by fake_root
     std::vector<std::string> deny = {};   ///< names of calls that are refused besides
     /// the x32 forms too; false is for a kernel that has none, where they would double the program
     bool x32 = true;

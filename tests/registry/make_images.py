@@ -1,5 +1,5 @@
-"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT [MPI.tar]; without
-MPI.tar the main one alone."""
+"""Builds the test images' OCI layouts from a Debian root as a tar: make_images.py BASE.tar OUT [MPI.tar NESTED.tar];
+without these the main one alone."""
 
 import sys
 import tarfile
@@ -105,7 +105,7 @@ def build_main(base, out):
     debian.publish(debian.image([Path(base).read_bytes(), additions(), removals()], CONFIG))
 
 
-def build_others(base, mpi, out):
+def build_others(base, mpi, nested, out):
     small = tiny(base, "amd64")
     zstd = Layout(out / "zstd")
     zstd.publish(zstd.image([small, additions(), removals()], CONFIG, "+zstd"))
@@ -128,9 +128,11 @@ def build_others(base, mpi, out):
     bare = Layout(out / "bare")
     bare.publish(bare.image([tar([file("bare", program(), 0o755)])], {}))
     build_jobs(base, small, mpi, out)
+    tools = Layout(out / "nested")
+    tools.publish(tools.image([Path(base).read_bytes(), Path(nested).read_bytes()], CONFIG, "+zstd"))
 
 
 if __name__ == "__main__":
     build_main(sys.argv[1], Path(sys.argv[2]))
     if len(sys.argv) > 3:
-        build_others(sys.argv[1], sys.argv[3], Path(sys.argv[2]))
+        build_others(sys.argv[1], sys.argv[3], sys.argv[4], Path(sys.argv[2]))

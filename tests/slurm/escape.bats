@@ -48,6 +48,9 @@ attempts() {
 # Of all ways, or of all but a number of them.
 expect_nothing_got() {
   expect_status 0
+  expect_only_refused "$@"
+}
+expect_only_refused() {
   ! grep -F ': got it' <<< "$output" || fail "$output"
   (( $(grep -c ': refused (' <<< "$output") >= 50 )) || fail "$output"
   expect_equal "$(grep -c '^[a-z0-9-]*: \(refused\|absent\) (' <<< "$output")" "$(($(all_ways | wc -l) - ${1:-0}))"
@@ -59,6 +62,22 @@ expect_nothing_got() {
   for options in '' --container-remap-root; do
     run attempts $options /bin/escape
     expect_nothing_got
+  done
+}
+
+@test "with --container-nested it gets namespaces of its own, and out of these nothing more" {
+  # tests/kernel/escape_test.cc says what these are.
+  local own='nested-namespace|32-bit-calls|x32-calls|device-files|fuse|overlay|release-agent' within
+  within="$own|mount-tmpfs|mount-proc|new-mount-calls|pivot-root|capset"
+  for options in '' --container-remap-root; do
+    run attempts --container-nested $options /bin/escape
+    expect_output_like 'nested-namespace: got it'
+    output=$(sed -E "s/^($own): got it/\\1: refused/" <<< "$output")
+    expect_only_refused
+    run attempts --container-nested $options /bin/escape within
+    expect_output_like 'mount-tmpfs: got it'
+    output=$(sed -E "s/^($within): got it/\\1: refused/" <<< "$output")
+    expect_only_refused
   done
 }
 

@@ -362,6 +362,14 @@ TEST_CASE("berth.conf(5) names every call that is refused", "[sandbox]") {
     for (const std::string& name : sandbox::refused_calls()) CHECK_THAT(words, Catch::Contains(" " + name + " "));
 }
 
+TEST_CASE("what is allowed is not pretended for root inside either", "[sandbox]") {
+    sandbox::FilterRules rules{.confine = true, .fake_root = true, .allow = {"capset"}, .x32 = false};
+    CHECK_FALSE(compared(sandbox::system_call_filter(rules)).contains(SYS_capset));
+    CHECK(compared(sandbox::system_call_filter(rules)).contains(SYS_setuid));
+    rules.allow = {};
+    CHECK(compared(sandbox::system_call_filter(rules)).contains(SYS_capset));
+}
+
 TEST_CASE("what is no filter is not installed", "[sandbox]") {
     CHECK_NOTHROW(sandbox::install_filter(""));
     CHECK_THROWS_AS(sandbox::install_filter("abc"), Error);

@@ -90,6 +90,8 @@ StartedContainer container_of(const std::string& process, const plan::Site& site
     sandbox::FilterRules rules{security.seccomp == plan::Seccomp::built_in, own.uid == 0, security.seccomp_allow,
                                security.seccomp_deny, sandbox::kernel_has_x32()};
     if (security.fake_chown) rules.own_ids = own;
+    if (security.nested == plan::Nested::always)
+        rules.allow.insert(rules.allow.end(), plan::nesting_calls().begin(), plan::nesting_calls().end());
     out.seccomp_program = sandbox::filter_for(rules);
     return out;
 }

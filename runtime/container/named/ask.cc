@@ -62,6 +62,7 @@ std::optional<JoinedContainer> ask_to_join(int connection, const plan::TaskReque
     out.environment = std::move(ready.environment);
     out.remap_root = ready.remap_root;
     out.writable = ready.writable;
+    out.nested = ready.nested;
     out.mount_home = ready.mount_home;
     out.mounts = std::move(ready.mounts);
     out.entrypoint = std::move(ready.entrypoint);

@@ -246,6 +246,7 @@ plan::Ready ready_of(const plan::Plan& plan, const StartedContainer& container, 
     if (task.asks_for_devices) out.found = plan::FoundDevices{plan.granted, plan.environment.image};
     out.mount_home = plan.mount_home;
     out.mounts = plan.mounts;
+    out.nested = plan.nested;
     return out;
 }
 

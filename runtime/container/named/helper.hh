@@ -47,7 +47,7 @@ Lock lock_after_last_run(const ContainerFolder& folder, const std::string& name,
 struct JoinedContainer {
     StartedContainer container;  ///< for join_container()
     std::vector<plan::EnvironmentChange> environment;
-    bool remap_root = false, writable = true;
+    bool remap_root = false, writable = true, nested = false;
     std::optional<bool> mount_home;   ///< nothing is known of one that an older release serves
     std::vector<std::string> mounts;  ///< see plan::Plan
     std::vector<std::string> entrypoint;  ///< of the image

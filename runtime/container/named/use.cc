@@ -65,7 +65,7 @@ bool has_all_mounts(const ContainerStart& start, const JoinedContainer& joined) 
 std::string ignored_options(const ContainerStart& start, const JoinedContainer& joined) {
     plan::Request rest = start.request;
     // What contradicts these is refused.
-    rest.remap_root = rest.writable = std::nullopt;
+    rest.remap_root = rest.writable = rest.nested = std::nullopt;
     rest.unshare = {};
     // An older helper does not say whether it has the home.
     if (rest.mount_home == joined.mount_home.value_or(false)) rest.mount_home = std::nullopt;
@@ -88,6 +88,8 @@ void check_agrees(const ContainerStart& start, const JoinedContainer& joined) {
     if (contradicts(start.request.remap_root, joined.remap_root))
         refuse(joined.remap_root ? "started with --root" : "not started with --root");
     if (contradicts(start.request.writable, joined.writable)) refuse(joined.writable ? "writable" : "read-only");
+    if (contradicts(start.request.nested, joined.nested))
+        refuse(joined.nested ? "started with --nested" : "not started with --nested");
     auto lacks = [&](bool wanted, int type) {
         const auto& own = joined.container.namespaces;
         return wanted &&

@@ -1,6 +1,7 @@
 // An image's only program: tries the known ways out of a container, and says of each `refused` or `got it`.
 //
 //   escape [NAME...]      tries all ways, or these; ends with 1 when one of them got anything
+//   escape within [NAME...]  the same as root of user and mount namespaces of its own, where a container lets it
 //   escape list           a line for each: name, where it is seen to succeed, what is tried, where it is known from
 //   escape victim FOLDER  a process of the node to try them on; prints its number and stays
 //   escape gained         ends with 0 when it has rights which its parent had not
@@ -8,6 +9,7 @@
 // ESCAPE_SECRET is the path of a file that only the node has, and ESCAPE_TOKEN what is in it.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -223,6 +225,28 @@ int gained() {
 
 }  // namespace escape
 
+namespace escape {
+
+namespace {
+
+bool put(const char* path, const std::string& text) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool out = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (fd >= 0) close(fd);
+    return out;
+}
+
+bool enters_own_namespaces() {
+    std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && put("/proc/self/setgroups", "deny") &&
+           put("/proc/self/uid_map", "0 " + uid + " 1") && put("/proc/self/gid_map", "0 " + gid + " 1") &&
+           setenv("ESCAPE_WITHIN", "1", 1) == 0;
+}
+
+}  // namespace
+
+}  // namespace escape
+
 int main(int argc, char** argv) {
     using namespace escape;
     signal(SIGPIPE, SIG_IGN);
@@ -230,5 +254,8 @@ int main(int argc, char** argv) {
     if (word == "list") return list();
     if (word == "gained") return gained();
     if (word == "victim" && argc > 2) return be_victim(argv[2]);
-    return try_ways(argc - 1, argv + 1);
+    if (word != "within") return try_ways(argc - 1, argv + 1);
+    if (enters_own_namespaces()) return try_ways(argc - 2, argv + 2);
+    perror("making namespaces of its own");
+    return 3;
 }
