@@ -4,6 +4,7 @@
 load helper
 
 standin=/home/alice/standin.sqsh
+tools=/home/alice/tools.sqsh
 
 # The programs print what they are called with and what they see.
 setup_file() {
@@ -20,7 +21,12 @@ setup_file() {
 }
 
 teardown_file() {
-  root rm -rf /home/alice/examples "$standin"
+  root rm -rf /home/alice/examples "$standin" "$tools"
+}
+
+teardown() {
+  restore_site
+  cancel_after_failure
 }
 
 # Submits with variables and options, and prints what the jobs wrote; fails as they do: batch VARIABLES OPTIONS...
@@ -85,4 +91,38 @@ END
   expect_equal "$output" "mine"
   run -0 alice srun -w n1 berth ps
   [[ $output != *extend-* ]]
+}
+
+# The image with buildah, which knows the box's registry as one without TLS.
+make_tools() {
+  alice berth run --root --name tools "$registry/debian:nested" sh -c \
+    "printf '[[registry]]\nlocation = \"$registry\"\ninsecure = true\n' >> /etc/containers/registries.conf"
+  alice berth save --force -o "$tools" tools
+  alice berth rm tools
+}
+
+@test "build.sbatch: a Dockerfile becomes an image of a registry, which can be published, and a file" {
+  make_tools
+  in_home "mkdir -p examples/app && cd examples/app && printf '#!/bin/sh\necho app of \$(cat /opt/mark)\n' > app &&
+    chmod 755 app && printf '%s\n' 'FROM $image' 'COPY app /usr/local/bin/' \
+      'RUN groupadd -r service && useradd -r -g service service && chown service:service /usr/local/bin/app' \
+      'RUN echo the build > /opt/mark && test \$(id -u) = 0' 'ENV OF_BUILD=yes' 'WORKDIR /opt' > Dockerfile"
+  run -0 --separate-stderr batch "TOOLS=$tools" -w n1 build.sbatch ./app "$registry/team/built:1"
+  run -0 alice srun -w n2 --container-image="$registry/team/built:1" sh -c 'app; echo $OF_BUILD in $(pwd)'
+  expect_equal "$output" $'app of the build\nyes in /opt'
+  with_site_lines '[share]' 'artifacts = "referrers"'
+  run -0 alice berth publish "$registry/team/built:1"
+  expect_output_like '^published sha256:[0-9a-f]{64}: [0-9]+ layers in referrers'
+  run -0 --separate-stderr batch "TOOLS=$tools" -w n1 build.sbatch ./app ./built.sqsh
+  run -0 alice srun -w n2 --container-image=./examples/built.sqsh app
+  expect_equal "$output" 'app of the build'
+  # Nothing of it stays on the node.
+  run ! alice srun -w n1 sh -c 'ls -d /tmp/build-*'
+}
+
+@test "build.sbatch: where the site forbids nested containers the job says so" {
+  with_site_lines '[security]' 'nested = "never"'
+  run batch "TOOLS=$standin" -w n1 build.sbatch ./app "$registry/team/built:2"
+  expect_failure
+  expect_output_like 'user namespaces in the container: .*security.nested forbids them'
 }
