@@ -20,6 +20,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/container/serve.hh"
 #include "runtime/mount/rootfs/edits.hh"
+#include "runtime/mount/rootfs/others.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/capabilities.hh"
 #include "runtime/sandbox/init.hh"
@@ -137,6 +138,12 @@ mount::Root make_root(StartedContainer& container, const Fd& staging, const Cont
     return root;
 }
 
+/// The directory that the overlay will write to. Where it is none of a container's making, make_root() says so.
+Fd upper_of(const Fd& staging, const Fd& disk) {
+    return disk ? sys::find_beneath(disk.get(), "upper", O_PATH | O_DIRECTORY)
+                : mount::staging_directory(staging.get(), "upper");
+}
+
 /// Does the edits. Inside there is no name for the disk that may be full.
 void edit_root(mount::Root& root, const plan::Plan& plan, std::vector<mount::Source>& sources,
                const mount::EditMeans& means, const ContainerStorage& storage) {
@@ -193,6 +200,9 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     if (served && !disk)
         means.done = prepare_upper(image, mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
                                    storage.saved);
+    if (directory)
+        if (Fd upper = upper_of(staging, disk))
+            mount::take_over_directories(directory.get(), upper.get(), mount::changes_of(plan));
     watch.lap("upper");
     // Its owners stay who they are: the caller's files are the caller's in the container.
     if (directory)

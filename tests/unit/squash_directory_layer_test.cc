@@ -43,10 +43,10 @@ struct Upper {
         REQUIRE(::mknod(at(path).c_str(), S_IFCHR | 0600, makedev(0, 0)) == 0);
     }
 
-    uint64_t pack(const std::string& name, DirectoryOptions options = {true, ::geteuid(), ::getegid()}) const {
+    LeftOut pack(const std::string& name, DirectoryOptions options = {true, ::geteuid(), ::getegid()}) const {
         Fd out = folder.create(name), directory = sys::open_file(root, O_RDONLY | O_DIRECTORY);
         LayerWriter writer(out.get(), {});
-        uint64_t left_out = add_directory(writer, directory.get(), options, "container c");
+        LeftOut left_out = add_directory(writer, directory.get(), options, "container c");
         writer.finish();
         return left_out;
     }
@@ -88,7 +88,7 @@ TEST_CASE("a directory that is no overlay's keeps its marks as what they are", "
     upper.file("opaque/only", "x");
     upper.mark("opaque", "user.overlay.opaque", "y");
     upper.whiteout("null");
-    CHECK(upper.pack("layer", {}) == 1);
+    CHECK(upper.pack("layer", {}).devices == 1);
     CHECK_THAT(fixtures::Squashfs(upper.folder / "layer").listing(),
                !Catch::Contains(".wh.") && !Catch::Contains("null"));
 }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
@@ -81,10 +82,15 @@ class Executor {
         Fd existing = exists(place);
         if (existing && sys::is_mount_root(existing.get(), account.path)) return;
         if (!existing && account.keeps) return;
-        std::string content = existing ? small_file(place, account.path, account_file_limit) : std::string(),
-                    changed = plan::with_account_line(content, account);
+        std::optional<std::string> content = existing ? readable_file(place, account.path) : std::string();
+        if (!content) return;
+        std::string changed = plan::with_account_line(*content, account);
         // A named container has its line from the last run, and a file that is not written cannot be half written.
-        if (changed == content) return;
+        if (changed == *content) return;
+        // The overlay cannot copy up a file of another user.
+        struct stat st = existing ? sys::stat_of(existing.get(), printable(account.path, 4096)) : (struct stat){};
+        if (existing && st.st_uid != ::geteuid())
+            return replace_file(place, account.path, changed, st.st_mode & 0777);
         // O_NONBLOCK: whatever the image has there, opening it does not wait.
         Fd file =
             sys::open_at(place.parent->get(), place.name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0644);
@@ -160,9 +166,10 @@ class Executor {
         }
     }
 
-    static void replace_file(const Root::Place& place, const std::string& path, const std::string& content) {
+    static void replace_file(const Root::Place& place, const std::string& path, const std::string& content,
+                             mode_t mode = 0644) {
         replace(place, path, [&](const std::string& fresh) {
-            Fd file = sys::open_at(place.parent->get(), fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+            Fd file = sys::open_at(place.parent->get(), fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
             sys::write_all(file.get(), content, printable(path, 4096));
         });
     }
@@ -177,6 +184,16 @@ class Executor {
         if (!S_ISREG(sys::stat_of(file.get(), what).st_mode))
             throw Error(cat("reading ", what, ": it is no regular file"));
         return sys::read_all(file.get(), limit, what);
+    }
+
+    /// Nothing where another user keeps the file to himself: nobody in the container could read it either.
+    std::optional<std::string> readable_file(const Root::Place& place, const std::string& path) const {
+        try {
+            return small_file(place, path, account_file_limit);
+        } catch (const SysError& error) {
+            if (error.number() == EACCES) return std::nullopt;
+            throw;
+        }
     }
 
     Root& root_;

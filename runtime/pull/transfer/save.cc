@@ -54,11 +54,17 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
     unsigned threads = usable_cpus();
     squash::CompressorPool pool({}, {.threads = threads, .buffers = 2 * threads + 3});
     squash::LayerWriter writer(file.get(), &pool);
-    uint64_t devices = squash::add_directory(writer, directory, {overlay, ::geteuid(), ::getegid()}, what);
+    squash::LeftOut left_out =
+        squash::add_directory(writer, directory, {overlay, ::geteuid(), ::getegid(), !overlay}, what);
     writer.finish();
-    if (devices > 0)
+    if (left_out.devices > 0)
         std::fprintf(stderr, "berth: saving %s: %llu device nodes are left out\n", what.c_str(),
-                     static_cast<unsigned long long>(devices));
+                     static_cast<unsigned long long>(left_out.devices));
+    if (left_out.unreadable > 0)
+        std::fprintf(stderr, "berth: saving %s: %llu files and directories of other users that you may not read are "
+                     "left out, /%s the first\n",
+                     what.c_str(), static_cast<unsigned long long>(left_out.unreadable),
+                     printable(left_out.first_unreadable, 1024).c_str());
     add_file(layers, std::move(file), what);
 }
 

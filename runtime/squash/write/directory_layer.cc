@@ -47,7 +47,7 @@ class DirectoryReader {
           names_(XATTR_LIST_MAX),
           value_(XATTR_SIZE_MAX) {}
 
-    uint64_t read();
+    LeftOut read();
 
   private:
     struct Entry {
@@ -56,8 +56,10 @@ class DirectoryReader {
         std::string path;  ///< from the root of the layer
     };
     void directory(const std::string& path);
+    bool skips(const struct stat& st, const std::string& path, int number);
+    void closed_directory(const std::string& path, int number);
     void entry(const Entry& entry);
-    bool file(const Entry& entry);
+    bool file(const Entry& entry, const struct stat& seen);
     void whiteout(const Entry& entry);
     void symlink(const Entry& entry, const struct stat& st);
     void content(int fd, uint64_t size, const std::string& path);
@@ -76,10 +78,10 @@ class DirectoryReader {
     std::deque<std::pair<std::string, unsigned>> pending_;  ///< directories still to be read, with their depth
     unsigned depth_ = 0;
     std::map<std::pair<dev_t, ino_t>, std::string> linked_;  ///< first names of files with several
-    uint64_t devices_ = 0;
+    LeftOut left_out_;
 };
 
-uint64_t DirectoryReader::read() {
+LeftOut DirectoryReader::read() {
     pending_.emplace_back("", 0);
     // By path, not by recursion: neither the stack nor the number of descriptors grows with the depth.
     while (!pending_.empty()) {
@@ -90,7 +92,7 @@ uint64_t DirectoryReader::read() {
         depth_ = depth;
         directory(path);
     }
-    return devices_;
+    return std::move(left_out_);
 }
 
 void DirectoryReader::refuse(const std::string& path, const std::string& why) const {
@@ -109,7 +111,7 @@ void DirectoryReader::directory(const std::string& path) {
     } catch (const SysError& error) {
         // Removed or replaced since its parent was read.
         if (error.number() == ENOENT || error.number() == ENOTDIR || error.number() == ELOOP) return;
-        fail(path, error.number());
+        return closed_directory(path, error.number());
     }
     Attributes about = attributes(sys::stat_of(fd.get(), what_));
     Marks marks = marks_of(fd.get(), path);
@@ -124,6 +126,22 @@ void DirectoryReader::directory(const std::string& path) {
         entry({fd.get(), name, below + name});
 }
 
+/// Whether an object of this `st` that could not be opened is left out; it counts then.
+bool DirectoryReader::skips(const struct stat& st, const std::string& path, int number) {
+    if (!options_.skips_unreadable || number != EACCES || st.st_uid == options_.uid) return false;
+    if (left_out_.unreadable++ == 0) left_out_.first_unreadable = path;
+    return true;
+}
+
+/// One that could not be opened: it is there without what is in it, or the layer fails.
+void DirectoryReader::closed_directory(const std::string& path, int number) {
+    Fd fd = sys::find_beneath(root_, path.empty() ? "." : path, O_PATH | O_DIRECTORY);
+    if (!fd) return;
+    struct stat st = sys::stat_of(fd.get(), what_);
+    if (!skips(st, path, number)) fail(path, number);
+    writer_.add_directory(path, attributes(st));
+}
+
 void DirectoryReader::entry(const Entry& entry) {
     if (entry.path.size() >= PATH_MAX) refuse(entry.path, "its path is longer than 4095 bytes");
     for (int attempt = 0; attempt < attempts; ++attempt) {
@@ -135,7 +153,7 @@ void DirectoryReader::entry(const Entry& entry) {
         if (entry.name.starts_with(whiteout_prefix))
             refuse(entry.path, "in an image this name means a removed file; rename it or remove it");
         if (S_ISREG(st.st_mode)) {
-            if (!file(entry)) continue;
+            if (!file(entry, st)) continue;
         } else if (S_ISDIR(st.st_mode)) {
             pending_.emplace_back(entry.path, depth_ + 1);
         } else if (S_ISLNK(st.st_mode)) {
@@ -145,7 +163,7 @@ void DirectoryReader::entry(const Entry& entry) {
         } else if (options_.overlay && S_ISCHR(st.st_mode) && st.st_rdev == makedev(0, 0)) {
             whiteout(entry);
         } else {
-            ++devices_;
+            ++left_out_.devices;
         }
         return;
     }
@@ -153,10 +171,13 @@ void DirectoryReader::entry(const Entry& entry) {
 }
 
 /// False when there is no file of that name any more.
-bool DirectoryReader::file(const Entry& entry) {
+bool DirectoryReader::file(const Entry& entry, const struct stat& seen) {
     Fd fd(::openat(entry.parent, entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!fd && (errno == ENOENT || errno == ELOOP || errno == ENXIO)) return false;
-    if (!fd) fail(entry.path, errno);
+    if (int number = errno; !fd) {
+        if (skips(seen, entry.path, number)) return true;
+        fail(entry.path, number);
+    }
     struct stat st = sys::stat_of(fd.get(), what_);
     if (!S_ISREG(st.st_mode)) return false;
     Marks marks = marks_of(fd.get(), entry.path);
@@ -268,7 +289,7 @@ Attributes DirectoryReader::attributes(const struct stat& st) const {
 
 }  // namespace
 
-uint64_t add_directory(LayerWriter& writer, int directory, const DirectoryOptions& options, const std::string& what) {
+LeftOut add_directory(LayerWriter& writer, int directory, const DirectoryOptions& options, const std::string& what) {
     return DirectoryReader(writer, directory, options, what).read();
 }
 
