@@ -101,6 +101,58 @@ def sparse_members(scene, form):
     return scene.by_tar(scene.write("layer.tar", layer)), scene.imported(f"docker-archive:{archive}")
 
 
+# Archives of bsdtar, which is macOS's tar, too
+
+def from_bsdtar(scene, folder, *options):
+    """To a pipe, as in `bsdtar ... | ssh`: then zeros fill the last block, behind the compressed bytes as well."""
+    write = ["bsdtar", "-C", folder, "-c", *options, "-f"]
+    packed = subprocess.run([*write, "-", "."], stdout=subprocess.PIPE, check=True).stdout
+    assert len(packed) % 10240 == 0
+    archive = scene.write("bsdtar.tar", packed)
+    readable = archive
+    if "--zstd" in options:
+        # findings/bsdtar-zstd-to-a-pipe.sh
+        readable = scene.folder / "readable.tar"
+        subprocess.run([*write, readable, "."], check=True)
+    return scene.by_bsdtar(readable), scene.imported(f"docker-archive:{archive}")
+
+
+def small_root(scene):
+    """With names that not every format of tar has room for."""
+    folder = scene.folder / "small"
+    (folder / "etc" / ("d" * 120)).mkdir(parents=True)
+    (folder / "etc" / ("d" * 120) / ("f" * 120)).write_text("long")
+    (folder / "etc" / "f\u00e4lle").write_text("of no ASCII")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "tool").write_text("#!/bin/sh\n")
+    (folder / "bin" / "tool").chmod(0o755)
+    (folder / "bin" / "link").symlink_to("../etc/" + "l" * 130)
+    (folder / "bin" / "same").hardlink_to(folder / "bin" / "tool")
+    return folder
+
+
+@cases({packing: [f"--{packing}"] for packing in ("gzip", "bzip2", "xz", "zstd")})
+def bsdtar(scene, options):
+    return from_bsdtar(scene, small_root(scene), *options)
+
+
+@cases({form: ["--format", form] for form in ("pax", "gnutar")})
+def bsdtar_format(scene, options):
+    return from_bsdtar(scene, small_root(scene), *options)
+
+
+@case("bsdtar-sparse")
+def bsdtar_sparse(scene):
+    return from_bsdtar(scene, holes(scene), "--format", "pax")
+
+
+@cases(SPARSE)
+def sparse_beside_bsdtar(scene, form):
+    archive = scene.folder / "sparse.tar"
+    subprocess.run(["tar", "-C", holes(scene), "-c", "-S", *form, "-f", archive, "etc"], check=True)
+    return scene.by_bsdtar(archive), scene.imported(f"docker-archive:{archive}")
+
+
 @cases({
     "from-scratch": [f("hello", "x", mode=0o755), f("data/hello", "y")],
     "without-directories": [f("etc/os", "x"), f("usr/bin/tool", "y", mode=0o755)],

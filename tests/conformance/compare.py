@@ -1,8 +1,8 @@
 """Compares what Berth makes of images, as people have them, with what others make of them: compare.py BUILD [CASE...].
 
 Prints TAP. Needs no rights. Each case of cases.py has an image and a reference of Debian that reads it: unsquashfs, GNU
-tar, umoci, skopeo. `berth import` has to make the same tree of it: names, kinds, modes, sizes, content, targets of
-symlinks, and which names are one file.
+tar, bsdtar, umoci, skopeo. `berth import` has to make the same tree of it: names, kinds, modes, sizes, content, targets
+of symlinks, and which names are one file.
 """
 
 import hashlib
@@ -85,6 +85,12 @@ class Scene:
         out = self.folder / "tar"
         out.mkdir()
         run("tar", "-C", out, "-x", "-p", *options, "-f", archive)
+        return tree(out)
+
+    def by_bsdtar(self, archive):
+        out = self.folder / "bsdtar"
+        out.mkdir()
+        run("bsdtar", "-C", out, "-x", "-p", "-f", archive)
         return tree(out)
 
     def by_umoci(self, layout):
