@@ -17,7 +17,6 @@
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/data.hh"
-#include "runtime/squash/read/read_tree.hh"
 
 namespace berth {
 
@@ -80,10 +79,9 @@ bool says_something(const plan::ImageConfig& config) {
 
 /// What Enroot left in the image's files, or Apptainer, which goes before in a file of its own form.
 SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
-    std::vector<Fd> files;
-    files.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!files.back()) throw SysError("opening the image once more");
-    squash::DataReader reader(std::move(files), index.layers(), 1 << 20);
+    Fd file(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!file) throw SysError("opening the image once more");
+    squash::DataReader reader(squash::for_each_layer(std::move(file), index.layers().size()), index.layers(), 1 << 20);
     uint32_t etc = index.lookup(1, "etc");
     SaidByFiles to_enroot{config_of_enroot(small_file(index, reader, etc, "environment"),
                                            small_file(index, reader, etc, "rc")),
@@ -93,22 +91,21 @@ SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
     return says_something(to_apptainer.config) || !to_apptainer.notes.empty() ? to_apptainer : to_enroot;
 }
 
-ContainerImage open_squashfs(Fd file, const std::string& path, const squash::Extent& place) {
-    std::vector<squash::LayerInfo> layers(1);
-    squash::Tree tree = squash::read_tree(file.get(), path, 0, layers[0], foreign_limits, place);
+ContainerImage open_squashfs(Fd file, const std::string& path) {
+    squash::ImageTree read = tree_of_image_file(file.get(), path);
     auto index_with = [&](const plan::ImageConfig& config) {
-        return squash::Index::from_bytes(squash::build_index(tree, layers, config));
+        return squash::Index::from_bytes(squash::build_index(read.tree, read.layers, config));
     };
     // What `berth import` wrote stands behind the squashfs.
-    auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
+    auto carried = read.place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
     ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
     if (!carried) {
-        SaidByFiles said = said_in(out.index, file.get(), place.size > 0);
+        SaidByFiles said = said_in(out.index, file.get(), read.place.size > 0);
         if (says_something(said.config)) out.index = index_with(said.config);
         out.of_enroot = said.config.entrypoint == enroot_script;
         out.notes = std::move(said.notes);
     }
-    out.layers.push_back(std::move(file));
+    out.layers = squash::for_each_layer(std::move(file), read.layers.size());
     return out;
 }
 
@@ -249,9 +246,8 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
     return out;
 }
 
-squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place) {
-    place = squash::find_squashfs(fd, path);
-    return squash::read_tree(fd, path, 0, info, foreign_limits, place);
+squash::ImageTree tree_of_image_file(int fd, const std::string& path) {
+    return squash::read_image_file(fd, path, foreign_limits);
 }
 
 ContainerImage open_image_file(const std::string& path, const std::function<void(int)>& judge) {
@@ -264,7 +260,7 @@ ContainerImage open_image_file(const std::string& path, const std::function<void
     squash::Extent place = squash::find_squashfs(file.get(), path);
     if (std::string kind = place.size > 0 ? "" : archive_kind(file.get()); !kind.empty())
         throw Error(cat("opening the image ", shown, ": it is an archive; write ", archive_spelling(kind, path)));
-    return open_squashfs(std::move(file), path, place);
+    return open_squashfs(std::move(file), path);
 }
 
 }  // namespace berth

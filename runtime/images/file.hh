@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "runtime/mount/container_image.hh"
-#include "runtime/squash/format/image_file.hh"
-#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/image_tree.hh"
 
 namespace berth {
 
@@ -15,9 +14,8 @@ namespace berth {
 /// archive, an OCI layout). `judge` gets the descriptor before anything is read, and throws to refuse it.
 ContainerImage open_image_file(const std::string& path, const std::function<void(int file)>& judge = {});
 
-/// The tree of a file that open_image_file() takes for a squashfs or SIF file, and where in the file the squashfs is.
-/// Throws Error naming `path`.
-squash::Tree tree_of_image_file(int fd, const std::string& path, squash::LayerInfo& info, squash::Extent& place);
+/// The tree of a file that open_image_file() takes for a squashfs or SIF file. Throws Error naming `path`.
+squash::ImageTree tree_of_image_file(int fd, const std::string& path);
 
 /// The config of an image that has none in berth's form, from the files that Enroot leaves in a root file system:
 /// NAME=VALUE lines of /etc/environment, the working directory from the one line of /etc/rc that enters it, and

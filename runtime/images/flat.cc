@@ -22,12 +22,11 @@ namespace {
 FlatImage as_it_is(const OpenedImage& opened, const store::FlatOwner& owner, const std::string& what) {
     if (opened.digest) return {};
     int file = opened.image.layers.at(0).get();
-    squash::LayerInfo info;
-    squash::Extent place;
-    if (!squash::is_plain(tree_of_image_file(file, what, info, place), owner.uid, owner.gid)) return {};
+    squash::ImageTree read = tree_of_image_file(file, what);
+    if (read.layers.size() > 1 || !squash::is_plain(read.tree, owner.uid, owner.gid)) return {};
     // Other servers do not know that form.
-    if (squash::has_superblock_last(file, place.offset)) return {};
-    FlatImage out{Fd(::fcntl(file, F_DUPFD_CLOEXEC, 0)), place.offset, {}};
+    if (squash::has_superblock_last(file, read.place.offset)) return {};
+    FlatImage out{Fd(::fcntl(file, F_DUPFD_CLOEXEC, 0)), read.place.offset, {}};
     if (!out.file) throw SysError("opening the image once more");
     return out;
 }

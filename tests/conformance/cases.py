@@ -337,12 +337,46 @@ def streamed(scene):
     return scene.by_unsquashfs(image), scene.imported(file)
 
 
+SIF_SYSTEM, SIF_OVERLAY = 2, 4
+
+
+def sif_file(scene, images):
+    """A SIF file of squashfs images, the first of them the system's. Returns the file and where the images lie."""
+    head = b"#!/usr/bin/env run-singularity\n\0" + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + bytes(16)
+    parts, data, places = b"", b"", []
+    for number, image in enumerate(images, 1):
+        places.append(32768 + len(data))
+        role = SIF_SYSTEM if number == 1 else SIF_OVERLAY
+        parts += struct.pack("<iBIIIqqqqqqq128sii376s", 0x4004, 1, number, 0xf0000001, 0, places[-1], len(image),
+            len(image), 0, 0, 0, 0, b"", 1, role, b"")
+        data += image + bytes(-len(image) % 4096)
+    head += struct.pack("<8q", 0, 0, 0, len(images), 4096, len(parts), 32768, len(data))
+    return scene.write("image.sif", head.ljust(4096, b"\0") + parts.ljust(32768 - 4096, b"\0") + data), places
+
+
 @case("sif")
 def sif(scene):
-    image = squashfs(scene, "-comp", "gzip").read_bytes()
-    head = b"#!/usr/bin/env run-singularity\n\0" + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + bytes(16)
-    head += struct.pack("<8q", 0, 0, 0, 1, 4096, 585, 32768, len(image))
-    part = struct.pack("<iBIIIqqqqqqq128sii376s", 0x4004, 1, 1, 1, 0, 32768, len(image), len(image), 0, 0, 0, 0, b"", 1,
-        2, b"")
-    file = scene.write("image.sif", head.ljust(4096, b"\0") + part.ljust(32768 - 4096, b"\0") + image)
-    return scene.by_unsquashfs(file, "-offset", "32768"), scene.imported(file)
+    file, places = sif_file(scene, [squashfs(scene, "-comp", "gzip").read_bytes()])
+    return scene.by_unsquashfs(file, "-offset", places[0]), scene.imported(file)
+
+
+def overlay(scene, name, files):
+    for path, text in files.items():
+        path = scene.folder / name / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    image = scene.folder / f"{name}.sqsh"
+    subprocess.run(["mksquashfs", scene.folder / name, image, "-quiet", "-no-progress", "-all-root", "-comp", "xz"],
+        stdout=subprocess.DEVNULL, check=True)
+    return image.read_bytes()
+
+
+@case("sif-overlays")
+def sif_overlays(scene):
+    """Two overlay partitions without marks of removed files: then it is as if one is unpacked over the other."""
+    file, places = sif_file(scene, [squashfs(scene, "-comp", "gzip").read_bytes(),
+        overlay(scene, "first", {"usr/bin/tool": "first", "usr/bin/more": "first", "opt/new": "first"}),
+        overlay(scene, "second", {"usr/bin/tool": "second", "large": "now small"})])
+    for place in places:
+        expected = scene.by_unsquashfs(file, "-offset", place, folder=scene.folder / "merged")
+    return expected, scene.imported(file)

@@ -76,9 +76,10 @@ class Scene:
         run(self.berth, "import", "-q", "--plain", *options, "-o", image, reference, env=self.environment)
         return self.by_unsquashfs(image)
 
-    def by_unsquashfs(self, image, *options):
-        out = self.folder / f"unsquashfs-{Path(image).name}"
-        run("unsquashfs", "-no-progress", "-quiet", "-no-xattrs", *options, "-d", out, image)
+    def by_unsquashfs(self, image, *options, folder=None):
+        """`folder`: where something is already that it is unpacked over."""
+        out = folder or self.folder / f"unsquashfs-{Path(image).name}"
+        run("unsquashfs", "-no-progress", "-quiet", "-no-xattrs", "-force", *options, "-d", out, image)
         return tree(out)
 
     def by_tar(self, archive, *options):

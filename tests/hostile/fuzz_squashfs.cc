@@ -4,9 +4,8 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/squash/format/file_config.hh"
-#include "runtime/squash/format/image_file.hh"
 #include "runtime/squash/index/tree.hh"
-#include "runtime/squash/read/read_tree.hh"
+#include "runtime/squash/read/image_tree.hh"
 #include "tests/fixtures/squash_walk.hh"
 #include "tests/hostile/target.hh"
 
@@ -15,17 +14,14 @@ namespace {
 using namespace berth;
 
 void serve(Fd file) {
-    std::vector<squash::LayerInfo> layers(1);
-    squash::Extent place = squash::find_squashfs(file.get(), "image");
-    if (place.size == 0) squash::read_config(file.get(), "image");
     squash::TreeLimits limits{.inodes = 20'000, .depth = 64, .metadata_bytes = 16 << 20};
+    squash::ImageTree read = squash::read_image_file(file.get(), "image", limits);
+    if (read.place.size == 0) squash::read_config(file.get(), "image");
     std::vector<squash::Tree> trees;
-    trees.push_back(squash::read_tree(file.get(), "image", 0, layers[0], limits, place));
+    trees.push_back(std::move(read.tree));
     squash::Tree merged = squash::merge(std::move(trees));
-    auto index = squash::Index::from_bytes(squash::build_index(merged, layers, {}));
-    std::vector<Fd> files;
-    files.push_back(std::move(file));
-    squash::DataReader reader(std::move(files), layers, 1 << 20);
+    auto index = squash::Index::from_bytes(squash::build_index(merged, read.layers, {}));
+    squash::DataReader reader(squash::for_each_layer(std::move(file), read.layers.size()), read.layers, 1 << 20);
     squash::test::walk_everything(index, &reader, 1 << 18);
 }
 

@@ -276,14 +276,31 @@ def squashfs():
     return out
 
 
-def sif(image):
-    """A SIF file whose system partition is `image`."""
+def sif(image, *overlays):
+    """A SIF file whose system partition is `image`, and `overlays` its overlay partitions."""
     header = b"#!/usr/bin/env run-singularity\n".ljust(32, b"\0") + b"SIF_MAGIC\0" + b"01\0" + b"02\0" + bytes(16)
-    offset = 128 + 585
-    header += struct.pack("<8q", 0, 0, 0, 1, 128, 585, offset, len(image))
-    partition = struct.pack("<iBIII7q", 0x4004, 1, 1, 1, 0, offset, len(image), len(image), 0, 0, 0, 0)
-    partition += b"image".ljust(128, b"\0") + struct.pack("<ii", 1, 2)
-    return header.ljust(128, b"\0") + partition.ljust(585, b"\0") + image
+    count, data, descriptors = 1 + len(overlays), b"", b""
+    first = 128 + 585 * count
+    for number, part in enumerate((image, *overlays), 1):
+        place = (first + len(data), len(part), len(part))
+        descriptor = struct.pack("<iBIII7q", 0x4004, 1, number, 1, 0, *place, 0, 0, 0, 0)
+        descriptor += b"image".ljust(128, b"\0") + struct.pack("<ii", 1, 2 if number == 1 else 4)
+        descriptors += descriptor.ljust(585, b"\0")
+        data += part
+    header += struct.pack("<8q", 0, 0, 0, count, 128, 585 * count, first, len(data))
+    return header.ljust(128, b"\0") + descriptors + data
+
+
+def overlay():
+    """A small squashfs with an overlay's marks of a removed file."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(f"{folder}/tree/d")
+        Path(f"{folder}/tree/d/new").write_bytes(b"new")
+        os.setxattr(f"{folder}/tree/d", "user.overlay.opaque", b"y")
+        subprocess.run(["mksquashfs", f"{folder}/tree", f"{folder}/image", "-noappend", "-quiet", "-no-progress",
+            "-nopad", "-b", "4096", "-all-time", "0", "-mkfs-time", "0", "-all-root", "-noI", "-noD", "-noF", "-noX",
+            "-p", "again c 0 0 0 0 0"], check=True, stdout=subprocess.DEVNULL)
+        return Path(f"{folder}/image").read_bytes()
 
 
 def appimage(image):
@@ -635,7 +652,8 @@ def main():
         "tar_differs": differing_tars(), "packed": packed(),
         "archive": [bytes([kind]) + data for kind, data in archives()],
         "squashfs": images + [sif(images[0]), file_with_config, appimage(images[0]), streamed(images[0]),
-            b"#!/usr/bin/env run-singularity\n" + images[0]], "index": [index], "share_paths": share_paths(),
+            b"#!/usr/bin/env run-singularity\n" + images[0], sif(images[0], overlay())],
+        "index": [index], "share_paths": share_paths(),
     }
     with_kind = {
         "agreement": agreements(), "devices": devices(), "entrypoint": entrypoints(), "environment": environments(),

@@ -239,13 +239,11 @@ TEST_CASE("a SIF file whose overlay would be missing is refused", "[source]") {
     SourceScene scene;
     std::string image = squashfs(scene.folder);
     auto size = static_cast<int64_t>(image.size());
-    for (int32_t file_system : {1, 2}) {
-        std::string path = scene.write("x.sif", sif({{.offset = 32768, .size = size},
-                                                     {.offset = 32768 + size, .size = 100, .file_system = file_system,
-                                                      .role = 4}},
-                                                    image + std::string(100, 'o')));
-        CHECK_THAT(failure(path), Contains("overlay partition") && Contains(file_system == 1 ? "squashfs" : "ext3"));
-    }
+    std::string path = scene.write(
+        "x.sif", sif({{.offset = 32768, .size = size},
+                      {.offset = 32768 + size, .size = 100, .file_system = 2, .role = 4}},
+                     image + std::string(100, 'o')));
+    CHECK_THAT(failure(path), Contains("overlay partition") && Contains("ext3"));
 }
 
 TEST_CASE("hostile: SIF files that say what is not so", "[source][hostile]") {

@@ -42,11 +42,9 @@ Source stored(const store::Store& store, const Digest& digest) {
 Source of_input() {
     Fd file(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!file) throw SysError("opening the image file");
-    std::vector<squash::LayerInfo> infos(1);
-    squash::Extent place;
-    Source out{tree_of_image_file(file.get(), "the image file", infos[0], place), std::move(infos), {}};
-    out.layers.push_back(std::move(file));
-    return out;
+    squash::ImageTree read = tree_of_image_file(file.get(), "the image file");
+    size_t count = read.layers.size();
+    return {std::move(read.tree), std::move(read.layers), squash::for_each_layer(std::move(file), count)};
 }
 
 void report(uint64_t bytes, uint64_t total) {

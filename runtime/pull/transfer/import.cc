@@ -1,8 +1,10 @@
 #include "runtime/pull/transfer/import.hh"
 
+#include <fcntl.h>
 #include <sys/sendfile.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
@@ -11,6 +13,7 @@
 #include "runtime/images/file.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/pull/transfer/stored.hh"
+#include "runtime/squash/flatten/flatten.hh"
 #include "runtime/squash/format/super.hh"
 
 namespace berth::pull {
@@ -75,16 +78,36 @@ void import_image(const store::Store& store, const Digest& digest, const std::st
     output.publish(options.force);
 }
 
+namespace {
+
+/// A SIF file with overlay partitions, of which one squashfs is made.
+void flatten_file(const squash::ImageTree& read, int file, const OutputFile& output, const std::string& what,
+                  Meter& meter) {
+    Fd once_more(::fcntl(file, F_DUPFD_CLOEXEC, 3));
+    if (!once_more) throw SysError(what);
+    auto copied = [&, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
+        if (bytes == 0) meter.begin(Phase::writing, what, total);
+        meter.advance(bytes - std::exchange(before, bytes));
+    };
+    squash::flatten(read.tree, squash::for_each_layer(std::move(once_more), read.layers.size()), read.layers, {},
+                    output.fd(), what, copied);
+}
+
+}  // namespace
+
 std::string import_file(int file, const std::string& from, const std::string& path, const ImportOptions& options,
                         Meter& meter) {
-    squash::LayerInfo info;
-    squash::Extent place;
     // Whoever imports a file wants to hear now that it is none of an image.
-    (void)tree_of_image_file(file, from, info, place);
+    squash::ImageTree read = tree_of_image_file(file, from);
+    const squash::Extent& place = read.place;
     auto carried = place.size == 0 ? squash::read_config(file, from) : std::nullopt;
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
     std::string what = cat("copying ", printable(from, 4096), " to ", printable(path, 4096));
+    if (read.layers.size() > 1) {
+        flatten_file(read, file, output, what, meter);
+        return output.publish(options.force), "";
+    }
     auto size = static_cast<uint64_t>(sys::stat_of(file, printable(from, 4096)).st_size);
     uint64_t end = place.size == 0 ? size : place.offset + place.size;
     meter.begin(Phase::writing, what, end - place.offset);

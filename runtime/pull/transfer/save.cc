@@ -39,10 +39,10 @@ struct Layers {
     store::Lease lease = {};
 };
 
-void add_file(Layers& layers, Fd file, const std::string& what, const squash::Extent& place = {}) {
+void add_file(Layers& layers, Fd file, const std::string& what) {
     squash::LayerInfo info;
     layers.trees.push_back(
-        squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info, {}, place));
+        squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info));
     layers.infos.push_back(info);
     layers.files.push_back(std::move(file));
 }
@@ -117,12 +117,14 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
         return out;
     }
     Fd file = std::move(image.layers.at(0));
-    squash::Extent place = squash::find_squashfs(file.get(), path);
-    if (auto carried = place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt) {
+    squash::ImageTree read = tree_of_image_file(file.get(), path);
+    if (auto carried = read.place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt) {
         out.config = *carried;
         out.for_enroot = true;
     }
-    add_file(out, std::move(file), path, place);
+    out.infos = std::move(read.layers);
+    out.files = squash::for_each_layer(std::move(file), out.infos.size());
+    out.trees.push_back(std::move(read.tree));
     if (uint64_t names = squash::whiteout_names(out.trees.back()); names > 0)
         std::fprintf(stderr,
                      "berth: saving %s: %llu files of %s whose names begin with .wh. are left out: in an image such a "

@@ -34,6 +34,9 @@ constexpr int32_t type_partition = 0x4004, type_oci_index = 0x400A, type_oci_blo
 constexpr int32_t role_primary = 2, role_overlay = 4;
 constexpr int32_t file_system_squashfs = 1;
 constexpr int64_t descriptor_limit = 4096;
+constexpr size_t overlay_limit = 16;
+// Set in all numbers of groups; nothing beside it: none.
+constexpr uint32_t group_mark = 0xf0000000;
 
 std::string file_system_name(int32_t number) {
     constexpr const char* names[] = {"squashfs", "ext3", "an archive", "raw data", "encrypted squashfs"};
@@ -56,6 +59,9 @@ struct Sif {
             refuse("it became shorter while it was read");
     }
     std::vector<Descriptor> used() const;
+    std::vector<Descriptor> partitions() const;
+    Descriptor system(const std::vector<Descriptor>& partitions) const;
+    Extent place_of(const Descriptor& partition, const char* called) const;
 };
 
 std::vector<Descriptor> Sif::used() const {
@@ -72,6 +78,44 @@ std::vector<Descriptor> Sif::used() const {
     return out;
 }
 
+/// Throws for a file that has an image in another form.
+std::vector<Descriptor> Sif::partitions() const {
+    std::vector<Descriptor> out = used();
+    bool has_oci = std::erase_if(out, [](const Descriptor& one) {
+        return one.type == type_oci_index || one.type == type_oci_blob;
+    }) > 0;
+    std::erase_if(out, [](const Descriptor& one) { return one.type != type_partition; });
+    bool has_system = std::ranges::any_of(out, [](const Descriptor& one) { return one.role == role_primary; });
+    if (!has_system && has_oci)
+        refuse("it is an OCI-SIF, which has an image layout in place of a system partition; name the image in its "
+               "registry, or write it anew with singularity push and pull");
+    return out;
+}
+
+Descriptor Sif::system(const std::vector<Descriptor>& partitions) const {
+    auto primary =
+        std::ranges::find_if(partitions, [](const Descriptor& one) { return one.role == role_primary; });
+    if (primary == partitions.end()) {
+        std::string others;
+        for (const Descriptor& one : partitions)
+            others += cat(others.empty() ? "" : ", ", file_system_name(one.file_system));
+        refuse(cat("it has no system partition", others.empty() ? "" : cat(", only: ", others)));
+    }
+    if (primary->file_system != file_system_squashfs)
+        refuse(cat("its system partition is ", file_system_name(primary->file_system),
+                   ", not squashfs; make it again as a plain image with apptainer build"));
+    return *primary;
+}
+
+Extent Sif::place_of(const Descriptor& partition, const char* called) const {
+    if (partition.offset < static_cast<int64_t>(sizeof(Header)) || partition.size <= 0 || partition.offset > size ||
+        partition.size > size - partition.offset)
+        refuse(cat("its ", called, " partition is not within the file; fetch or make it again"));
+    return {static_cast<uint64_t>(partition.offset), static_cast<uint64_t>(partition.size)};
+}
+
+Sif sif_file(int fd, const std::string& what) { return {fd, what, sys::stat_of(fd, printable(what, 4096)).st_size}; }
+
 }  // namespace
 
 bool is_sif(int fd) {
@@ -81,36 +125,28 @@ bool is_sif(int fd) {
 }
 
 Extent find_sif_partition(int fd, const std::string& what) {
-    Sif file{fd, what, sys::stat_of(fd, printable(what, 4096)).st_size};
-    std::vector<Descriptor> partitions = file.used();
-    bool has_oci = std::erase_if(partitions, [](const Descriptor& one) {
-        return one.type == type_oci_index || one.type == type_oci_blob;
-    }) > 0;
-    std::erase_if(partitions, [](const Descriptor& one) { return one.type != type_partition; });
-    auto primary = std::find_if(partitions.begin(), partitions.end(),
-                                [](const Descriptor& one) { return one.role == role_primary; });
-    if (primary == partitions.end() && has_oci)
-        file.refuse("it is an OCI-SIF, which has an image layout in place of a system partition; name the image in its "
-                    "registry, or write it anew with singularity push and pull");
-    if (primary == partitions.end()) {
-        std::string others;
-        for (const Descriptor& one : partitions)
-            others += cat(others.empty() ? "" : ", ", file_system_name(one.file_system));
-        file.refuse(cat("it has no system partition", others.empty() ? "" : cat(", only: ", others)));
+    Sif file = sif_file(fd, what);
+    return file.place_of(file.system(file.partitions()), "system");
+}
+
+std::vector<Extent> find_sif_overlays(int fd, const std::string& what) {
+    Sif file = sif_file(fd, what);
+    std::vector<Descriptor> partitions = file.partitions();
+    uint32_t group = file.system(partitions).group & ~group_mark;
+    std::vector<Extent> out;
+    for (const Descriptor& one : partitions) {
+        if (one.role != role_overlay || (group != 0 && group != (one.group & ~group_mark))) continue;
+        // A member of it is at no place for a reference.
+        int32_t file_system = one.file_system;
+        if (file_system != file_system_squashfs)
+            file.refuse(cat("it has an overlay partition (", file_system_name(file_system),
+                            "), whose files apptainer shows over those of the image and Berth cannot read; make one "
+                            "image of both with apptainer build --sandbox and name the directory"));
+        if (out.size() == overlay_limit)
+            file.refuse(cat("it has more than ", overlay_limit, " overlay partitions, the limit"));
+        out.push_back(file.place_of(one, "overlay"));
     }
-    if (primary->file_system != file_system_squashfs)
-        file.refuse(cat("its system partition is ", file_system_name(primary->file_system),
-                        ", not squashfs; make it again as a plain image with apptainer build"));
-    // A member of it is at no place for a reference.
-    auto overlay = std::ranges::find_if(partitions, [](const Descriptor& one) { return one.role == role_overlay; });
-    if (overlay != partitions.end())
-        file.refuse(cat("it has an overlay partition (", file_system_name(overlay->file_system),
-                        "), whose files apptainer shows over those of the image and Berth would not; make one image of "
-                        "both with apptainer build --sandbox and name the directory"));
-    if (primary->offset < static_cast<int64_t>(sizeof(Header)) || primary->size <= 0 || primary->offset > file.size ||
-        primary->size > file.size - primary->offset)
-        file.refuse("its system partition is not within the file; fetch or make it again");
-    return {static_cast<uint64_t>(primary->offset), static_cast<uint64_t>(primary->size)};
+    return out;
 }
 
 }  // namespace berth::squash

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace berth::squash {
 
@@ -18,5 +19,10 @@ bool is_sif(int fd);
 /// none, when it is of another kind or encrypted, or when the descriptors are not within the file. Format:
 /// github.com/sylabs/sif, version 01.
 Extent find_sif_partition(int fd, const std::string& what);
+
+/// Its overlay partitions, which are squashfs too, the lowest first: those of the group of the system partition, in the
+/// order of their descriptors, as Apptainer takes them (pkg/image/sif.go). Throws Error as above, and for one of
+/// another kind.
+std::vector<Extent> find_sif_overlays(int fd, const std::string& what);
 
 }  // namespace berth::squash
