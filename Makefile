@@ -349,10 +349,17 @@ $(BUILD)/tests/read_profile: $(call objects_of,obj,tests/cluster/read_profile.cc
 # Some of the tests run the programs.
 $(BUILD)/tests/unit $(if $(needs_all),$(BUILD)/tests/unit-$(TAG)): | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
 $(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)
+ifneq ($(findstring x86_64,$(shell $(CXX) -dumpmachine)),)
+$(BUILD)/tests/kernel: | $(BUILD)/tests/old_calls
+endif
 # Programs for images with nothing else in them, and for the box's first step into its namespaces: static.
 $(BUILD)/tests/inside $(BUILD)/tests/list_tree $(BUILD)/tests/enter_box: $(BUILD)/tests/%: tests/fixtures/%.cc
 	@mkdir -p $(@D)
 	$(CXX) -std=c++20 -O2 $(warnings) -static $< -o $@
+# A program of i386, which machines of this kind run as well.
+$(BUILD)/tests/old_calls: tests/fixtures/old_calls.c
+	@mkdir -p $(@D)
+	$(CC) -m32 -O1 -Wall -Wextra -ffreestanding -fno-pic -fno-pie -no-pie -fno-stack-protector -nostdlib -static $< -o $@
 # Its data has the same place in each process: it reads that of others.
 $(BUILD)/tests/escape: $(wildcard tests/hostile/escape/*.cc) tests/hostile/escape/escape.hh
 	@mkdir -p $(@D)

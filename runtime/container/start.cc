@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <initializer_list>
+#include <memory>
 #include <optional>
 
+#include "hooks/rootfs.hh"
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
@@ -46,6 +50,15 @@ class Stopwatch {
     std::vector<plan::PhaseTime>& phases_;
     std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
+
+/// Whether programs of the image may know no numbers over 2^32.
+bool has_32_bit_loader(const ContainerImage& image) {
+    std::unique_ptr<hooks::Rootfs> rootfs = hooks::rootfs_of(image);
+    return std::ranges::any_of(
+        std::initializer_list<const char*>{"/lib/ld-linux.so.2", "/lib/ld-musl-i386.so.1", "/lib/ld-linux-armhf.so.3",
+                                           "/lib/ld-musl-armhf.so.1"},
+        [&](const char* path) { return rootfs->exists(path); });
+}
 
 /// What is created in the container gets the modes that the plan says, whatever the caller's umask.
 class PlainUmask {
@@ -128,12 +141,13 @@ void enter_workdir(const std::string& path) {
 }
 
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
-mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk) {
+mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk,
+                      bool small_inode_numbers) {
     if (disk)
         sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
                            printable(storage.path, 4096));
-    mount::Root root =
-        mount::Root::make_overlay(staging.get(), storage.source, bool(disk), storage.path, storage.setting);
+    mount::Root root = mount::Root::make_overlay(
+        staging.get(), {storage.source, bool(disk), storage.path, storage.setting, small_inode_numbers});
     container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return root;
 }
@@ -189,6 +203,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
     Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
        disk = clone_directory(storage.path, {}, O_NOFOLLOW);
+    // Before the staging area hides a directory of the node.
+    bool has_old_programs = !shared && has_32_bit_loader(image);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
@@ -211,8 +227,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     if (served)
         container.server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
     watch.lap("server");
-    mount::Root root =
-        shared ? mount::Root::attach(staging.get(), std::move(shared)) : make_root(container, staging, storage, disk);
+    mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared))
+                              : make_root(container, staging, storage, disk, has_old_programs);
     watch.lap("overlay");
     edit_root(root, plan, sources, means, storage);
     if (!plan.writable) root.make_read_only();

@@ -1,11 +1,17 @@
 // Containers started for real: what a task sees, what it may do, and what is left when it ends.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/squash/write/compressor_pool.hh"
+#include "tests/fixtures/processes.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -232,3 +238,33 @@ TEST_CASE("hostile row 63: a working directory behind a link of /proc is refused
     CHECK(refused.exit_code == 125);
     CHECK_THAT(refused.error, Catch::EndsWith("(links of /proc are not followed)"));
 }
+
+#if defined(__x86_64__)
+TEST_CASE("32-bit programs without large-file support see an image's files", "[kernel][start]") {
+    NEED_CONTAINERS();
+    const std::string program = slurp(std::filesystem::read_symlink("/proc/self/exe").parent_path() / "old_calls");
+    bool has_loader = GENERATE(false, true);
+    Outcome seen = in_container(
+        plan_for(),
+        [&](squash::LayerWriter& writer) {
+            fill_sample(writer);
+            add_file(writer, "bin/old", program, 0755);
+            writer.add_symlink("lib", {}, "usr/lib");
+            if (has_loader) add_file(writer, "usr/lib/ld-linux.so.2", "x", 0755);
+        },
+        [] {
+            pid_t child = fixtures::forked();
+            if (child == 0) {
+                ::execl("/bin/old", "old", "/etc/hello", "/etc", nullptr);
+                ::_exit(errno);
+            }
+            int status = 0;
+            ::waitpid(child, &status, 0);
+            int code = WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+            return code == 0 ? std::string("seen") : std::string(strerror(code));
+        });
+    CHECK(seen.error == "");
+    // An image without such a loader keeps one device number, for `du -x`.
+    CHECK(seen.text == (has_loader ? "seen" : strerror(EOVERFLOW)));
+}
+#endif

@@ -63,13 +63,15 @@ namespace {
 
 /// The overlay, not attached anywhere. Names are relative to the working directory: they keep the mount table free of
 /// the node's paths, and need no quoting.
-Fd new_overlay(const std::string& source, const std::string& upper, const std::string& work) {
+Fd new_overlay(const OverlayOptions& options, const std::string& upper, const std::string& work) {
     // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`,
-    // `rsync -x` and `du -x` leave them out.
-    std::vector<sys::MountOption> options = {
-        {"source", source}, {"lowerdir", "lower"}, {"upperdir", upper},
-        {"workdir", work},  {"xino", "on"},        {"userxattr", "", true}};
-    return mount_overlay(options);
+    // `rsync -x` and `du -x` leave them out. With it their inode numbers are over 2^63.
+    return mount_overlay({{"source", options.source},
+                          {"lowerdir", "lower"},
+                          {"upperdir", upper},
+                          {"workdir", work},
+                          {"xino", options.small_inode_numbers ? "off" : "on"},
+                          {"userxattr", "", true}});
 }
 
 /// What an overlay needs of the file system it writes to, tried out: without some of it the kernel mounts, and fails at
@@ -99,29 +101,29 @@ Fd directory_on_disk(const std::string& name, const std::string& path) {
 
 std::string path_of(const Fd& fd) { return cat("/proc/self/fd/", fd.get()); }
 
-Fd new_overlay_on_disk(const std::string& source, const std::string& path, const std::string& setting) {
+Fd new_overlay_on_disk(const OverlayOptions& options) {
+    const std::string& path = options.disk_path;
     Fd upper = directory_on_disk("upper", path), work = directory_on_disk("work", path);
     std::string why;
     try {
         try_marks("disk/");
-        return new_overlay(source, path_of(upper), path_of(work));
+        return new_overlay(options, path_of(upper), path_of(work));
     } catch (const Error& error) {
         why = error.what();
     }
     // What fails in memory as well is not the folder's fault, and says so itself.
-    (void)new_overlay(source, "upper", "work");
+    (void)new_overlay(options, "upper", "work");
     throw Error(
         cat("keeping the container's files in ", printable(path, 4096),
             ": its file system cannot hold what an overlay writes (", why,
-            "); set ", setting, " to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
+            "); set ", options.setting, " to a folder on a local disk (ext4, xfs, btrfs), or in /dev/shm"));
 }
 
 }  // namespace
 
-Root Root::make_overlay(int staging, const std::string& source, bool on_disk, const std::string& disk_path,
-                        const std::string& setting) {
+Root Root::make_overlay(int staging, const OverlayOptions& options) {
     if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
-    Fd overlay = on_disk ? new_overlay_on_disk(source, disk_path, setting) : new_overlay(source, "upper", "work");
+    Fd overlay = options.on_disk ? new_overlay_on_disk(options) : new_overlay(options, "upper", "work");
     sys::move_mount_to(overlay.get(), staging_directory(staging, "root").get(), "the container's root");
     return Root(std::move(overlay));
 }

@@ -29,15 +29,23 @@ enum class Missing { fails, directory, file };
 /// user names in an option may be made in a directory of the node that was mounted, as long as no symlink led there.
 enum class Where { own, named };
 
+struct OverlayOptions {
+    std::string source = "berth";  ///< its name in the mount table
+    /// What is written goes to the directories upper and work of the folder mounted at staging/disk, not to memory.
+    bool on_disk = false;
+    std::string disk_path, setting;  ///< of that folder, for messages: where it is, and which keys say so
+    /// The image's files keep inode numbers that 32-bit programs can take. They then have another device number than
+    /// its directories.
+    bool small_inode_numbers = false;
+};
+
 /// A container's root that is not yet the root of the process.
 class Root {
   public:
-    /// Lays the overlay over staging/lower and attaches it at staging/root; `source` is its name in the mount table.
-    /// What is written goes to memory, or, with `on_disk`, to the directories upper and work of the folder mounted at
-    /// staging/disk: `disk_path`, for messages, as the keys `setting` say. Changes the working directory. Throws Error;
-    /// when it is the file system of the folder that cannot hold what an overlay writes, that is what the error says.
-    static Root make_overlay(int staging, const std::string& source = "berth", bool on_disk = false,
-                             const std::string& disk_path = {}, const std::string& setting = {});
+    /// Lays the overlay over staging/lower and attaches it at staging/root. Changes the working directory. Throws
+    /// Error; when it is the file system of the folder on disk that cannot hold what an overlay writes, that is what
+    /// the error says.
+    static Root make_overlay(int staging, const OverlayOptions& options = {});
 
     /// Attaches the root of another container, a mount that is attached nowhere, at staging/root. Throws Error.
     static Root attach(int staging, Fd root);
