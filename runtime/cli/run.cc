@@ -58,8 +58,9 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     record.image = reference.text();
     record.digest = text_of(opened.digest);
     if (!opened.digest) record.image_file = reference.path;
-    return std::make_unique<Saver>(record, "of " + record.image,
-                                   opened.digest ? open_store(site, caller).location() : "", options.request.save);
+    std::string store = opened.digest ? open_store(site, caller).location() : "", name = "of " + record.image;
+    return std::make_unique<Saver>(SavedContainer{record, name, store, site.mount.shown_modes()},
+                                   options.request.save);
 }
 
 /// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends

@@ -92,8 +92,8 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     event.lap("end");
     if (options.request.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
-    Saver saver(used.record, start.wanted.name, used.record.digest.empty() ? "" : open_store(site, caller).location(),
-                options.request.save);
+    std::string store = used.record.digest.empty() ? "" : open_store(site, caller).location();
+    Saver saver({used.record, start.wanted.name, store, site.mount.shown_modes()}, options.request.save);
     return save_after(saver, upper.get(), code, options.request.save);
 }
 

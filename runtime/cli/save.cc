@@ -22,8 +22,10 @@ void save_named(const ContainerFolder& folder, const std::string& name, const st
     // Both go along: the container stays until it is saved.
     for (int fd : {hold.fd(), upper.get()})
         if (::fcntl(fd, F_SETFD, 0) != 0) throw SysError(cat("saving container ", name));
-    std::string store = record->digest.empty() ? "" : store_of_caller().location();
-    exec_pull_program(save_arguments(*record, name, store, upper.get(), output, flags));
+    plan::Site site = site_of_caller();
+    std::string store = record->digest.empty() ? "" : open_callers_store(site).location();
+    exec_pull_program(
+        save_arguments({*record, name, store, site.mount.shown_modes()}, upper.get(), output, flags));
 }
 
 int save(int argc, char** argv) {

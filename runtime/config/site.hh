@@ -143,6 +143,7 @@ struct HookSettings {
 
 struct MountSettings {
     MountEngine engine = MountEngine::berth;
+    ImageModes modes = ImageModes::enroot;
     uint64_t cache_size = 64ULL << 20;  ///< bytes of decompressed blocks that the file server keeps
     unsigned threads = 0;               ///< of the file server; 0: one a CPU this process may use, at most 8
     /// microseconds that the file server watches for the next request before it sleeps; 0: it sleeps at once
@@ -150,6 +151,9 @@ struct MountSettings {
     Volumes volumes = Volumes::none;
     /// where containers without a name keep what they write: "memory", or a folder with %U %u %h %j %s %n
     std::string upper = "memory";
+
+    /// The modes that containers show: squashfuse_ll knows those of the file alone.
+    ImageModes shown_modes() const { return engine == MountEngine::squashfuse ? ImageModes::image : modes; }
 };
 
 struct NetworkSettings {

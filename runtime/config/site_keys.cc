@@ -443,6 +443,7 @@ const std::map<std::string, Key>& keys() {
         {"mount.volumes", word_key(mount(&MountSettings::volumes))},
         {"mount.upper", upper_key(mount(&MountSettings::upper))},
         {"mount.engine", word_key(mount(&MountSettings::engine))},
+        {"mount.modes", word_key(mount(&MountSettings::modes))},
         {"mount.threads", number_key(mount(&MountSettings::threads), 0, 256)},
         {"mount.busy_poll", number_key(mount(&MountSettings::busy_poll), 0, 1000, " microseconds")},
         {"site.mounts", list_key(own(&SiteSettings::mounts), mounts_wanted, check_site_mount)},

@@ -32,6 +32,12 @@ std::span<const Word<MountEngine>> words() {
 }
 
 template <>
+std::span<const Word<ImageModes>> words() {
+    static constexpr Word<ImageModes> all[] = {{ImageModes::enroot, "enroot"}, {ImageModes::image, "image"}};
+    return all;
+}
+
+template <>
 std::span<const Word<Volumes>> words() {
     static constexpr Word<Volumes> all[] = {{Volumes::none, "none"}, {Volumes::tmpfs, "tmpfs"}};
     return all;

@@ -27,6 +27,10 @@ enum class StartPolicy { complete, early };
 /// the program squashfuse_ll.
 enum class MountEngine { berth, extract, squashfuse };
 
+/// Which modes a container shows of its image: what Enroot's create makes of them (directories can be written to by
+/// their owner, everything read), or the image's own.
+enum class ImageModes { enroot, image };
+
 /// What an image declares as a volume: a directory like any other, or an empty one in memory.
 enum class Volumes { none, tmpfs };
 
@@ -79,6 +83,8 @@ template <>
 std::span<const Word<LayerCodec>> words();
 template <>
 std::span<const Word<MountEngine>> words();
+template <>
+std::span<const Word<ImageModes>> words();
 template <>
 std::span<const Word<Volumes>> words();
 template <>

@@ -25,6 +25,7 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     mount::ServerOptions options;
     options.uid = plan.identity.inside_uid;
     options.gid = plan.identity.inside_gid;
+    options.modes = site.mount.shown_modes();
     options.threads = site.mount.threads;
     options.busy_poll = std::chrono::microseconds(site.mount.busy_poll);
     options.cache_bytes = site.mount.cache_size;
@@ -72,13 +73,13 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
 }  // namespace
 
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
-                               const std::vector<mount::Source>& sources, bool saved) {
+                               const std::vector<mount::Source>& sources, plan::ImageModes modes, bool saved) {
     squash::DataReader reader = reader_of(image);
     mount::UpperFacts facts{image.index, sources, saved, [&](const squash::FileData& data, const std::string& path) {
                                 return content_of(reader, data, path);
                             }};
     mount::UpperLayer layer = mount::upper_layer(edits, facts);
-    mount::write_upper(layer, image.index, upper);
+    mount::write_upper(layer, image.index, modes, upper);
     return std::move(layer.done);
 }
 

@@ -13,9 +13,10 @@
 namespace berth {
 
 /// Does the edits that can be done before anything of the image is mounted, in the directory `upper` of the overlay;
-/// the result is their positions. `saved`: what the container writes becomes an image at its end. Throws Error.
+/// the result is their positions. `modes` are those that the container shows of the image. `saved`: what the container
+/// writes becomes an image at its end. Throws Error.
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
-                               const std::vector<mount::Source>& sources, bool saved);
+                               const std::vector<mount::Source>& sources, plan::ImageModes modes, bool saved);
 
 /// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. The result is
 /// the other program, where the image asks for one; it may not make the calls that `filter` refuses. Throws Error.

@@ -215,7 +215,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     // What is kept on disk has these lines from its first run.
     if (served && !disk)
         means.done = prepare_upper(image, mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
-                                   storage.saved);
+                                   site.mount.shown_modes(), storage.saved);
     if (directory)
         if (Fd upper = upper_of(staging, disk))
             mount::take_over_directories(directory.get(), upper.get(), mount::changes_of(plan));

@@ -28,7 +28,8 @@ std::pair<uint64_t, uint64_t> identity_in(const store::Store& store, const std::
     return {st.st_dev, st.st_ino};
 }
 
-void extract(ContainerImage& image, int directory, const std::string& what, const PullWatch& watch) {
+void extract(ContainerImage& image, int directory, plan::ImageModes modes, const std::string& what,
+             const PullWatch& watch) {
     std::vector<Fd> files;
     for (const Fd& layer : image.layers) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
@@ -38,22 +39,23 @@ void extract(ContainerImage& image, int directory, const std::string& what, cons
     std::string work = cat("extracting ", what);
     Reporter reporter(work, watch);
     squash::extract_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what,
-                         std::ref(reporter));
+                         std::ref(reporter), modes);
 }
 
 }  // namespace
 
-void use_extracted(OpenedImage& opened, const store::Store& store, const std::string& what, const PullWatch& watch) {
+void use_extracted(OpenedImage& opened, const store::Store& store, plan::ImageModes modes, const std::string& what,
+                   const PullWatch& watch) {
     ContainerImage& image = opened.image;
     Digest key = key_in_store(opened, store);
     // Of a stored image there is one already; this one says that the directory was used as well.
     if (!image.lease) image.lease = store.lease(key);
     make_once(
         store, key, cat("extracting ", what), watch,
-        [&] { return !(image.directory = store::extracted_path(store, key)).empty(); },
+        [&] { return !(image.directory = store::extracted_path(store, key, modes)).empty(); },
         [&] {
-            image.directory =
-                store::add_extracted(store, key, [&](int directory) { extract(image, directory, what, watch); });
+            image.directory = store::add_extracted(
+                store, key, modes, [&](int directory) { extract(image, directory, modes, what, watch); });
         });
     image.directory_identity = identity_in(store, image.directory);
 }

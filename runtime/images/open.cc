@@ -280,7 +280,8 @@ void remember_tag(const plan::Reference& tag, const Digest& digest, const plan::
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch) {
     if (site.mount.engine == plan::MountEngine::extract && opened.image.directory.empty())
-        use_extracted(opened, open_store(site, caller), cat("image ", printable(text, 1024)), watch);
+        use_extracted(opened, open_store(site, caller), site.mount.shown_modes(),
+                      cat("image ", printable(text, 1024)), watch);
     return opened;
 }
 

@@ -24,8 +24,8 @@ namespace {
 // image's root need not grant.
 constexpr const char* rootfs = "rootfs";
 
-std::string path_of(const Store& store, const Digest& digest) {
-    return cat(store.path(), "/unpacked/", digest.hex(), "/", rootfs);
+std::string folder_of(const Digest& digest, plan::ImageModes modes) {
+    return cat(digest.hex(), modes == plan::ImageModes::enroot ? ".enroot" : "");
 }
 
 std::string shown_folder(const Store& store) { return printable(store.path() + "/unpacked", 4096); }
@@ -46,15 +46,16 @@ void remove_object(const Store& store, int unpacked, const std::string& name) {
 
 }  // namespace
 
-std::string extracted_path(const Store& store, const Digest& digest) {
-    std::string path = path_of(store, digest);
-    return sys::find_beneath(store.directory("unpacked").get(), cat(digest.hex(), "/", rootfs), O_PATH | O_DIRECTORY)
-               ? path
+std::string extracted_path(const Store& store, const Digest& digest, plan::ImageModes modes) {
+    std::string path = cat(folder_of(digest, modes), "/", rootfs);
+    return sys::find_beneath(store.directory("unpacked").get(), path, O_PATH | O_DIRECTORY)
+               ? cat(store.path(), "/unpacked/", path)
                : std::string();
 }
 
-std::string add_extracted(const Store& store, const Digest& digest,
-                         const std::function<void(int directory)>& fill) {
+std::string add_extracted(const Store& store, const Digest& digest, plan::ImageModes modes,
+                          const std::function<void(int directory)>& fill) {
+    std::string name = folder_of(digest, modes), path = cat(store.path(), "/unpacked/", name, "/", rootfs);
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
     if (::mkdirat(scratch.fd(), rootfs, 0700) != 0)
@@ -64,11 +65,11 @@ std::string add_extracted(const Store& store, const Digest& digest,
     // A name that is there after a crash of the node must be of a whole tree.
     if (sys::uninterrupted([&] { return ::syncfs(directory.get()); }) != 0)
         throw SysError(cat("writing to the store ", printable(store.path(), 4096)));
-    if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), digest.hex().c_str()) == 0)
+    if (::renameat(tmp.get(), scratch.name().c_str(), unpacked.get(), name.c_str()) == 0)
         scratch.published();
     else if (errno != EEXIST && errno != ENOTEMPTY)
-        throw SysError(cat("publishing ", printable(path_of(store, digest), 4096)));
-    return path_of(store, digest);
+        throw SysError(cat("publishing ", printable(path, 4096)));
+    return path;
 }
 
 Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner) {

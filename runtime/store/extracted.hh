@@ -1,22 +1,24 @@
-// Images that lie in the store in another form: unpacked/<hex>/rootfs, or as one squashfs file in
-// unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the manifest's digest, or of another key for an image file.
+// Images that lie in the store in another form: unpacked/<hex>/rootfs, with the modes of mount.modes = "enroot"
+// unpacked/<hex>.enroot/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
+// manifest's digest, or of another key for an image file.
 #pragma once
 #include <sys/types.h>
 
 #include <functional>
 #include <string>
 
+#include "runtime/config/words.hh"
 #include "runtime/store/store.hh"
 
 namespace berth::store {
 
-/// The path of the root file system of `digest`; empty when it is not here. Hold a lease on `digest` first: it keeps it
-/// from being removed.
-std::string extracted_path(const Store& store, const Digest& digest);
+/// The path of the root file system of `digest` with these modes; empty when it is not here. Hold a lease on `digest`
+/// first: it keeps it from being removed.
+std::string extracted_path(const Store& store, const Digest& digest, plan::ImageModes modes);
 
 /// Has `fill` write the root file system into an empty directory, and publishes it whole, by a rename; returns its
 /// path. Whoever was quicker wins.
-std::string add_extracted(const Store& store, const Digest& digest,
+std::string add_extracted(const Store& store, const Digest& digest, plan::ImageModes modes,
                           const std::function<void(int directory)>& fill);
 
 /// The owner of all that is in a flat file.

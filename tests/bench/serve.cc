@@ -45,6 +45,8 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     // The host's /tmp is hidden by the staging area from here on: what the command needs lies elsewhere.
     Fd staging = mount::make_staging(0);
     mount::ServerOptions options;
+    // As containers have it by default.
+    options.modes = plan::ImageModes::enroot;
     options.uid = caller.uid;
     options.gid = caller.gid;
     options.cache_bytes = site.mount.cache_size;

@@ -48,7 +48,7 @@ struct Scene {
     }
     ContainerImage use(const PullWatch& watch = {}) const {
         OpenedImage opened{open_image_file(path), {}};
-        use_extracted(opened, store, "image x", watch);
+        use_extracted(opened, store, plan::ImageModes::image, "image x", watch);
         return std::move(opened.image);
     }
     size_t count(const std::string& name) const {
@@ -148,6 +148,7 @@ TEST_CASE("whoever is killed while extracting leaves nothing that counts", "[unp
     pid_t child = fixtures::forked();
     if (child == 0) {
         store::add_extracted(scene.store, store::file_key(sys::open_file(scene.path, O_RDONLY).get()),
+                            plan::ImageModes::image,
                             [](int directory) {
                                 ::mkdirat(directory, "half", 0700);
                                 ::raise(SIGKILL);

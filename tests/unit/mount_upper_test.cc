@@ -211,7 +211,7 @@ TEST_CASE("upper: what is written has the image's modes and times, and marks for
                                     .add(plan::Directory{"/home/me", 0700})
                                     .add(plan::Symlink{"/home/link", "me"}));
     Fd upper(::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    write_upper(layer, image, upper.get());
+    write_upper(layer, image, plan::ImageModes::image, upper.get());
     ::umask(before);
     auto status = [&](const char* name) {
         struct stat st {};

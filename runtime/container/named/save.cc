@@ -24,8 +24,7 @@ namespace {
 constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
 
 /// Waits for the descriptor of the upper directory, and becomes berth-pull. Never returns.
-[[noreturn]] void wait_and_save(Fd channel, const plan::ContainerRecord& record, const std::string& name,
-                                const std::string& store, const std::string& output) {
+[[noreturn]] void wait_and_save(Fd channel, const SavedContainer& container, const std::string& output) {
     // An interruption is the command's; whether there is anything to save is known after that.
     for (int number : {SIGINT, SIGQUIT, SIGHUP, SIGTERM}) ::signal(number, SIG_IGN);
     try {
@@ -36,7 +35,7 @@ constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
         if (received->descriptors.size() != 1) throw Error("what the container wrote did not come with the message");
         int upper = received->descriptors[0].get();
         if (::fcntl(upper, F_SETFD, 0) != 0) throw SysError("passing what the container wrote on to berth-pull");
-        std::vector<std::string> words = save_arguments(record, name, store, upper, output, {"--force"});
+        std::vector<std::string> words = save_arguments(container, upper, output, {"--force"});
         std::string program = pull_program();
         std::vector<char*> pointers{program.data()};
         for (std::string& word : words) pointers.push_back(word.data());
@@ -55,14 +54,16 @@ constexpr std::chrono::milliseconds patience = std::chrono::seconds(2);
 
 }  // namespace
 
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name,
-                                        const std::string& store, int upper, const std::string& output,
+std::vector<std::string> save_arguments(const SavedContainer& container, int upper, const std::string& output,
                                         const std::vector<std::string>& flags) {
-    std::vector<std::string> out{"save", "--upper-fd", std::to_string(upper), "--name", name, "--output", output};
+    const plan::ContainerRecord& record = container.record;
+    std::vector<std::string> out{"save",         "--upper-fd", std::to_string(upper), "--name",
+                                 container.name, "--output",   output};
     if (record.digest.empty())
         out.insert(out.end(), {"--image-file", record.image_file});
     else
-        out.insert(out.end(), {"--store", store, "--digest", record.digest, "--reference", record.image});
+        out.insert(out.end(), {"--store", container.store, "--digest", record.digest, "--reference", record.image});
+    if (container.modes == plan::ImageModes::enroot) out.emplace_back("--enroot-modes");
     out.insert(out.end(), flags.begin(), flags.end());
     return out;
 }
@@ -77,8 +78,7 @@ void check_save_folder(const std::string& output) {
     }
 }
 
-Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store,
-             const std::string& output, Fd words) {
+Saver::Saver(const SavedContainer& container, const std::string& output, Fd words) {
     check_save_folder(output);
     auto&& [ours, its] = make_channel();
     // No signal at its end: whoever waits for any child waits for commands.
@@ -88,7 +88,7 @@ Saver::Saver(const plan::ContainerRecord& record, const std::string& name, const
         ours.reset();
         if (words && ::dup2(words.get(), STDERR_FILENO) < 0) ::_exit(exit_failure);
         words.reset();
-        wait_and_save(std::move(its), record, name, store, output);
+        wait_and_save(std::move(its), container, output);
     }
     channel_ = std::move(ours);
 }

@@ -7,14 +7,22 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/base/pid.hh"
+#include "runtime/config/words.hh"
 #include "runtime/plan/container.hh"
 
 namespace berth {
 
-/// The words after `berth-pull` that save a container made as `record` says, whose upper directory is the descriptor
-/// `upper`, into `output`.
-std::vector<std::string> save_arguments(const plan::ContainerRecord& record, const std::string& name,
-                                        const std::string& store, int upper, const std::string& output,
+/// A container made as `record` says, as its save wants to know it.
+struct SavedContainer {
+    const plan::ContainerRecord& record;
+    const std::string& name;   ///< for messages
+    const std::string& store;  ///< location of the store, where the image is in one
+    plan::ImageModes modes;    ///< that it shows
+};
+
+/// The words after `berth-pull` that save `container`, whose upper directory is the descriptor `upper`, into
+/// `output`.
+std::vector<std::string> save_arguments(const SavedContainer& container, int upper, const std::string& output,
                                         const std::vector<std::string>& flags);
 
 /// Throws Error when no file could be made at `output`: before anything is done whose result would be lost.
@@ -24,11 +32,10 @@ void check_save_folder(const std::string& output);
 /// files no more.
 class Saver {
   public:
-    /// Forks. `output` is replaced when it exists; a folder that cannot be written to is refused now. `record.digest`
-    /// empty: of an image file. Call before the container is started, from a process of one thread. `words` takes what
-    /// would be said on standard error; empty: that is where it goes. Throws Error.
-    Saver(const plan::ContainerRecord& record, const std::string& name, const std::string& store,
-          const std::string& output, Fd words = {});
+    /// Forks. `output` is replaced when it exists; a folder that cannot be written to is refused now. Call before the
+    /// container is started, from a process of one thread. `words` takes what would be said on standard error; empty:
+    /// that is where it goes. Throws Error.
+    Saver(const SavedContainer& container, const std::string& output, Fd words = {});
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
     /// Ends the process, and what it may be writing.

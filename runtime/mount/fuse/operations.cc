@@ -13,6 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/late_reads.hh"
+#include "runtime/squash/index/shown_mode.hh"
 
 namespace berth::mount {
 
@@ -47,7 +48,7 @@ void answer(fuse_req_t request, fuse_ino_t number, Body body) {
 struct stat attributes(const Served& at, uint32_t number, const squash::InodeView& inode) {
     struct stat st {};
     st.st_ino = number;
-    st.st_mode = inode.mode;
+    st.st_mode = squash::shown_mode(inode.mode, at.modes);
     st.st_nlink = inode.nlink;
     st.st_uid = at.uid;
     st.st_gid = at.gid;

@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include "runtime/config/words.hh"
 #include "runtime/mount/fuse/listing.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
@@ -16,6 +17,7 @@ struct Served {
     squash::DataReader data;
     uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
     gid_t gid;
+    plan::ImageModes modes;  ///< that it shows
     mutable Listing listing = {};
     LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };

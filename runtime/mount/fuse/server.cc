@@ -133,7 +133,8 @@ void serve(ThreadStart& start) {
     Served served{*start.index,
                   squash::DataReader(std::move(layers), about, start.options.cache_bytes, start.options.coming),
                   start.options.uid,
-                  start.options.gid};
+                  start.options.gid,
+                  start.options.modes};
 
     Fd device = apart(open_fuse_device());
     int first = device.get();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/config/words.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
 
@@ -17,6 +18,7 @@ namespace berth::mount {
 struct ServerOptions {
     uid_t uid = 0;  ///< owner of all files, as numbered in the present user namespace
     gid_t gid = 0;
+    plan::ImageModes modes = plan::ImageModes::image;  ///< that it shows
     unsigned threads = 0;    ///< at most, but for the second one; 0: one a CPU this process may use, up to 8
     /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
     std::chrono::microseconds busy_poll{100};

@@ -10,6 +10,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/index/shown_mode.hh"
 
 namespace berth::mount {
 
@@ -25,8 +26,9 @@ void mark_opaque(int upper, const std::string& path) {
 }
 
 /// The mode of an object that takes the place of one of the image is that one's.
-mode_t mode_of(const UpperObject& object, const squash::Index& index) {
-    return (object.image != 0 ? index.inode(object.image).value().mode : object.mode) & 07777;
+mode_t mode_of(const UpperObject& object, const squash::Index& index, plan::ImageModes modes) {
+    return (object.image != 0 ? squash::shown_mode(index.inode(object.image).value().mode, modes) : object.mode) &
+           07777;
 }
 
 /// True when mkdir gives a directory this mode, and this process can fill it then.
@@ -47,9 +49,8 @@ void make_file(const std::string& path, const UpperObject& object, mode_t mode, 
 }
 
 /// The image's mode and time, which the directory had through the overlay as well.
-void finish_directory(const std::string& path, const squash::InodeView& inode, int upper) {
-    timespec times[2] = {{inode.mtime, 0}, {inode.mtime, 0}};
-    mode_t mode = inode.mode & 07777;
+void finish_directory(const std::string& path, int64_t time, mode_t mode, int upper) {
+    timespec times[2] = {{time, 0}, {time, 0}};
     if (::utimensat(upper, path.c_str(), times, AT_SYMLINK_NOFOLLOW) != 0 ||
         (!is_made_whole(mode) && ::fchmodat(upper, path.c_str(), mode, 0) != 0))
         throw SysError(cat("preparing /", printable(path, 4096), " of the container"));
@@ -57,16 +58,18 @@ void finish_directory(const std::string& path, const squash::InodeView& inode, i
 
 }  // namespace
 
-void write_upper(const UpperLayer& layer, const squash::Index& index, int upper) {
+void write_upper(const UpperLayer& layer, const squash::Index& index, plan::ImageModes modes, int upper) {
     for (const auto& [path, object] : layer.objects) {
-        if (object.kind == UpperObject::Kind::directory) make_directory(path, object, mode_of(object, index), upper);
-        if (object.kind == UpperObject::Kind::file) make_file(path, object, mode_of(object, index), upper);
+        mode_t mode = mode_of(object, index, modes);
+        if (object.kind == UpperObject::Kind::directory) make_directory(path, object, mode, upper);
+        if (object.kind == UpperObject::Kind::file) make_file(path, object, mode, upper);
         if (object.kind == UpperObject::Kind::symlink && ::symlinkat(object.content.c_str(), upper, path.c_str()) != 0)
             throw SysError(creating(path));
     }
     for (auto place = layer.objects.rbegin(); place != layer.objects.rend(); ++place)
         if (place->second.kind == UpperObject::Kind::directory && place->second.image != 0)
-            finish_directory(place->first, index.inode(place->second.image).value(), upper);
+            finish_directory(place->first, index.inode(place->second.image).value().mtime,
+                             mode_of(place->second, index, modes), upper);
 }
 
 }  // namespace berth::mount

@@ -50,6 +50,7 @@ int save_command(int argc, char** argv) {
     SaveRequest request;
     ImportOptions options;
     std::string output, text;
+    bool enroot_modes = false;
     auto digest = line.option("--digest", text, "of the image's manifest")
                       .needs(line.option("--store", request.store, "directory of the store"));
     line.option("--reference", request.reference, "of the image, for people");
@@ -57,11 +58,13 @@ int save_command(int argc, char** argv) {
     line.option("--upper-fd", request.upper, "descriptor of what the container wrote").required();
     line.option("--name", request.name, "of the container, for messages");
     line.option("-o,--output", output, "the file to write").required();
+    line.flag("--enroot-modes", enroot_modes, "the container had the modes of mount.modes = \"enroot\"");
     line.flag("--force", options.force, "replace an existing file");
     line.flag("--plain", options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     if (auto code = line.parse(argc, argv)) return *code;
     if (text.empty() == request.image_file.empty()) throw Error("berth-pull save: give --digest or --image-file");
     if (!text.empty()) request.digest = Digest(text);
+    if (enroot_modes) request.modes = plan::ImageModes::enroot;
     read_everything();
     handle_signals();
     save_container(request, output, options);

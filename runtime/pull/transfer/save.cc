@@ -35,6 +35,7 @@ struct Layers {
     std::vector<squash::LayerInfo> infos;
     std::vector<squash::Tree> trees;
     squash::FileConfig config;
+    bool served = true;      ///< the first tree is shown with the modes of mount.modes
     bool for_enroot = true;  ///< the config is ours to write into the files that Enroot reads
     store::Lease lease = {};
 };
@@ -113,6 +114,7 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
     out.config = {image.index.config(), "", path};
     out.for_enroot = false;
     if (!image.directory.empty()) {
+        out.served = false;
         add_directory(out, sys::open_file(path, O_RDONLY | O_DIRECTORY).get(), false, output, printable(path, 4096));
         return out;
     }
@@ -152,6 +154,7 @@ void save_container(const SaveRequest& request, const std::string& path, const I
     if (!options.force) output.refuse_existing();
     Layers layers = request.digest ? layers_of_stored(request, *request.digest) : layers_of_file(request, output);
     add_directory(layers, request.upper, true, output, cat("container ", request.name));
+    if (layers.served) squash::restore_modes(layers.trees.back(), layers.trees.front(), request.modes);
     std::vector<squash::AddedFile> added;
     if (layers.for_enroot && !options.plain) added = enroot_files(layers.config.process);
     // What was written in the container is what was meant.

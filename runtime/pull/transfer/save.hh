@@ -16,6 +16,8 @@ struct SaveRequest {
     std::string image_file;  ///< a squashfs or SIF file, or a directory with a root file system
     int upper = -1;          ///< the upper directory of the container's overlay, open
     std::string name;        ///< of the container, for messages
+    /// The modes that the container has shown: where it has written none but these, the file gets those of the image.
+    plan::ImageModes modes = plan::ImageModes::image;
 };
 
 /// Makes the file `path`: blocks of the image are copied, what the container wrote is packed, config and origin of the

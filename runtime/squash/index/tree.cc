@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/squash/index/shown_mode.hh"
 #include "runtime/squash/index/tree_data.hh"
 
 namespace berth::squash {
@@ -21,6 +22,36 @@ uint32_t TreeData::find(const Node& directory, std::string_view wanted) const {
     auto found = std::lower_bound(first, last, wanted,
                                   [&](const Child& child, std::string_view key) { return name(child) < key; });
     return found != last && name(*found) == wanted ? found->node : Node::none;
+}
+
+namespace {
+
+constexpr std::string_view opaque_mark = ".wh..wh..opq";
+
+/// An object of both trees.
+struct Both {
+    uint32_t upper = 0, lower = 0;
+};
+
+}  // namespace
+
+void restore_modes(Tree& upper, const Tree& lower, plan::ImageModes shown) {
+    TreeData& over = upper.data();
+    const TreeData& image = lower.data();
+    std::vector<Both> pending{{}};
+    while (!pending.empty()) {
+        Both at = pending.back();
+        pending.pop_back();
+        Node& node = over.nodes[at.upper];
+        const Node& below = image.nodes[at.lower];
+        // A directory that hides the image's is another one, and so is all that is in it.
+        if (S_ISDIR(node.mode) && over.find(node, opaque_mark) != Node::none) continue;
+        if (node.mode == shown_mode(below.mode, shown)) node.mode = below.mode;
+        if (!S_ISDIR(node.mode) || !S_ISDIR(below.mode)) continue;
+        for (uint64_t i = node.first; i < node.first + node.count; ++i)
+            if (uint32_t found = image.find(below, over.name(over.children[i])); found != Node::none)
+                pending.push_back({over.children[i].node, found});
+    }
 }
 
 }  // namespace berth::squash

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/config/words.hh"
 #include "runtime/squash/index/index.hh"
 
 namespace berth::squash {
@@ -39,6 +40,10 @@ uint64_t whiteout_names(const Tree& tree);
 /// No `.wh.` name is left in the result. Names of one inode in one layer stay hard links. Throws Error for a whiteout
 /// of nothing (`.wh.`, `.wh..`, `.wh...`).
 Tree merge(std::vector<Tree> layers);
+
+/// Gives the objects of `upper`, which a container wrote over the image `lower`, the image's modes where they have
+/// those that the container has shown for them (shown_mode.hh).
+void restore_modes(Tree& upper, const Tree& lower, plan::ImageModes shown);
 
 /// The bytes of an index file of `tree` (which has no whiteouts left), with what the runtime needs of the image's
 /// config.

@@ -16,6 +16,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/index/shown_mode.hh"
 
 namespace berth::squash {
 
@@ -31,8 +32,9 @@ struct Item {
 
 class Extractor {
   public:
-    Extractor(const Index& index, DataReader& reader, int directory, const std::string& what, const ExtractWatch& watch)
-        : index_(index), reader_(reader), directory_(directory), what_(what), watch_(watch) {}
+    Extractor(const Index& index, DataReader& reader, int directory, const std::string& what, const ExtractWatch& watch,
+              plan::ImageModes modes)
+        : index_(index), reader_(reader), directory_(directory), what_(what), watch_(watch), modes_(modes) {}
     void run(unsigned threads);
 
   private:
@@ -57,6 +59,7 @@ class Extractor {
     int directory_;
     const std::string& what_;
     const ExtractWatch& watch_;
+    plan::ImageModes modes_;
     std::vector<Item> directories_{{1, "."}};  ///< a directory before what is in it
     std::vector<Item> files_;
     std::vector<std::pair<std::string, std::string>> links_;  ///< an existing name, and another one for it
@@ -70,6 +73,7 @@ class Extractor {
 InodeView Extractor::inode(const Item& item) const {
     auto found = index_.inode(item.number);
     if (!found) throw Error(cat("extracting ", what_, ": ", printable(item.path, 4096), " is nowhere in its index"));
+    found->mode = shown_mode(found->mode, modes_);
     return *found;
 }
 
@@ -201,8 +205,8 @@ void Extractor::run(unsigned threads) {
 }  // namespace
 
 void extract_tree(const Index& index, DataReader& reader, int directory, unsigned threads, const std::string& what,
-                 const ExtractWatch& watch) {
-    Extractor(index, reader, directory, what, watch).run(threads);
+                 const ExtractWatch& watch, plan::ImageModes modes) {
+    Extractor(index, reader, directory, what, watch, modes).run(threads);
 }
 
 }  // namespace berth::squash
