@@ -114,3 +114,8 @@ END
   done
   has_line 'no @@(\d+)@@  within 2 s after:'
 }
+
+@test "docs/programs.md is what the table of programs says" {
+  run -0 python3 -B "$repo/tests/programs/table.py" page
+  diff <(printf '%s\n' "$output") "$repo/docs/programs.md"
+}
