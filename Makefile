@@ -197,7 +197,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
 .PHONY: all plugin tests unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-early bench-gpu bench-hooks bench-image bench-io bench-noise bench-srun bench-start pictures \
+  bench-again bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun bench-start pictures \
   soak soak-run bench-ab \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
@@ -524,6 +524,7 @@ bench-image        a pull of a large image beside its parts and other tools; SCA
 bench-again        a pull when little or nothing is new
 bench-early        starts of a large image over a slow link
 bench-io           reading in an image beside a directory and the kernel's squashfs
+bench-import       an import of Python's frameworks in a new container beside other mounts
 bench-noise        what a container costs a program that computes on all CPUs
 bench-gpu          what a container costs on a node with a GPU
 bench-ab           two builds beside each other: WHAT=io|start AB='with=build without=/other/build'

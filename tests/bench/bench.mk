@@ -50,6 +50,12 @@ pictures: all
 bench-io: all $(BUILD)/tests/serve
 	python3 tests/bench/io.py $(BUILD)/berth-pull $(BUILD)/tests/serve --scale $(SCALE) --json $(BUILD)/bench-io.json
 
+# An import of Python's frameworks in a new container, beside a directory, the kernel's squashfs and squashfuse_ll; as
+# root, who drops to an ordinary user as bench-io does. TURNS of each; SMALL=yes leaves PyTorch out.
+TURNS ?= 15
+bench-import: all
+	python3 tests/bench/import.py $(BUILD) --turns $(TURNS) $(if $(SMALL),--small) --json $(BUILD)/bench-import.json
+
 # A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with
 # `make soak-run IMAGE=...` outside of Slurm (as an ordinary user).
 STARTS ?= 1000
