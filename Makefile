@@ -197,7 +197,8 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
 .PHONY: all plugin tests unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun bench-start pictures \
+  bench-again bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
+  bench-start pictures \
   soak soak-run bench-ab \
   install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
