@@ -47,8 +47,8 @@ uint64_t number_in(const StartedContainer& container, const std::string& path, s
     throw Error(cat("looking for ", name, " in ", path));
 }
 
-/// Of the server, its own pages in kilobytes.
-uint64_t memory_of_server(const StartedContainer& container) { return number_in(container, "status", "RssAnon:"); }
+/// The most that the server has had, in kilobytes: it gives back what it keeps.
+uint64_t memory_of_server(const StartedContainer& container) { return number_in(container, "status", "VmHWM:"); }
 
 /// How often threads of the server have waited for something.
 uint64_t sleeps_of_server(const StartedContainer& container) {

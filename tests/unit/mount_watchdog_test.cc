@@ -13,12 +13,12 @@ namespace {
 /// A watchdog that looks every millisecond, over a server that is what the test says.
 struct Server {
     std::atomic<bool> waits = false;
-    std::atomic<int> calls = 0, looks = 0;
+    std::atomic<int> calls = 0, looks = 0, idle = 0;
     Watchdog watch{[this] {
                          ++looks;
                          return waits.load();
                      },
-                     [this] { ++calls; }, 1ms};
+                     [this] { ++calls; }, [this] { ++idle; }, 1ms};
 
     void serve(uint64_t count) {
         for (uint64_t i = 0; i < count; ++i) {
@@ -54,6 +54,16 @@ TEST_CASE("a watchdog that sleeps wakes for the next request", "[mount]") {
         CHECK(comes_true([&] { return server.calls > 0; }));
         server.waits = false;
         server.watch.ends();
+    }
+}
+
+TEST_CASE("idle is told once after each time of requests", "[mount]") {
+    Server server;
+    for (int turn = 1; turn < 4; ++turn) {
+        server.serve(3);
+        CHECK(comes_true([&] { return server.idle == turn; }));
+        std::this_thread::sleep_for(2ms * (Watchdog::quiet + Watchdog::rest));
+        CHECK(server.idle == turn);
     }
 }
 

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <exception>
+#include <mutex>
+#include <shared_mutex>
 
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/served.hh"
@@ -50,6 +52,7 @@ void LateReads::work() {
     while (next(read)) {
         use_channel(session_, read.channel, nullptr);
         try {
+            std::shared_lock lock(served_.in_use);
             reply_with_bytes(served_, read, [&] { return ended_ || fuse_req_interrupted(read.request) != 0; });
         } catch (...) {
             fuse_reply_err(read.request, EIO);

@@ -10,8 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/squash/index/index_types.hh"
-
 struct fuse_req;
 struct fuse_session;
 
@@ -22,13 +20,14 @@ struct Served;
 /// A request of the kernel's for bytes of a file.
 struct ReadRequest {
     fuse_req* request;
-    squash::FileData file;
+    uint32_t number;  ///< of the file's inode
     uint64_t offset;
     size_t size;
     int channel = -1;  ///< over which it came
 };
 
-/// Replies with the bytes, or with the error that there was, once they are here; see DataReader::read().
+/// Replies with the bytes, or with the error that there was, once they are here; see DataReader::read(). Throws Error
+/// before it has replied.
 void reply_with_bytes(Served& at, const ReadRequest& read, const std::function<bool()>& interrupted);
 
 class LateReads {

@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 
-#include "runtime/base/sys.hh"
+#include "runtime/base/thread_buffer.hh"
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/late_reads.hh"
 #include "runtime/squash/index/shown_mode.hh"
@@ -38,7 +39,9 @@ void answer(fuse_req_t request, fuse_ino_t number, Body body) {
             fuse_reply_err(request, ESTALE);
             return;
         }
-        body(served(request), static_cast<uint32_t>(number));
+        Served& at = served(request);
+        std::shared_lock lock(at.in_use);
+        body(at, static_cast<uint32_t>(number));
     } catch (...) {
         // Whatever is wrong is wrong with the image's data: the program that asked gets EIO, and the server goes on.
         fuse_reply_err(request, EIO);
@@ -130,25 +133,23 @@ void forget_multi(fuse_req_t request, size_t, fuse_forget_data*) {
     fuse_reply_none(request);
 }
 
-thread_local std::unique_ptr<char[]> kept_buffer;
-thread_local size_t kept_capacity = 0;
+thread_local ThreadBuffer reply_buffer;
 
-/// A buffer of the calling thread, kept from one request to the next.
 std::span<char> thread_buffer(size_t size) {
-    if (size > kept_capacity) {
-        size_t capacity = std::max<size_t>(size, block_size);
-        kept_buffer = std::unique_ptr<char[]>(new char[capacity]);
-        kept_capacity = capacity;
-        sys::make_present({kept_buffer.get(), capacity});
-    }
-    return {kept_buffer.get(), size};
+    size_t capacity = std::max<size_t>(size, block_size);
+    return reply_buffer.get(capacity, capacity).first(size);
 }
 
 }  // namespace
 
 void reply_with_bytes(Served& at, const ReadRequest& read, const std::function<bool()>& interrupted) {
+    auto file = at.index.file(read.number, read.offset, read.size);
+    if (!file) {
+        fuse_reply_err(read.request, EIO);
+        return;
+    }
     std::span<char> buffer = thread_buffer(read.size);
-    long got = at.data.read(read.file, read.offset, buffer, interrupted);
+    long got = at.data.read(*file, read.offset, buffer, interrupted);
     if (got < 0)
         fuse_reply_err(read.request, static_cast<int>(-got));
     else
@@ -157,18 +158,24 @@ void reply_with_bytes(Served& at, const ReadRequest& read, const std::function<b
 
 namespace {
 
+/// Whether it can be answered without waiting; true for what will be an error.
+bool is_here(const Served& at, const ReadRequest& read) {
+    auto file = at.index.file(read.number, read.offset, read.size);
+    return !file || at.data.is_here(*file, read.offset, read.size);
+}
+
 void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_file_info*) {
     answer(request, ino, [&](Served& at, uint32_t number) {
-        auto file = at.index.file(number, static_cast<uint64_t>(offset), size);
-        if (!file || offset < 0) {
+        if (offset < 0) {
             fuse_reply_err(request, EIO);
             return;
         }
         at.listing.has_read();
-        if (at.late != nullptr && !at.data.is_here(*file, static_cast<uint64_t>(offset), size))
-            at.late->add({request, *file, static_cast<uint64_t>(offset), size, channel_in_use()});
+        ReadRequest wanted{request, number, static_cast<uint64_t>(offset), size, channel_in_use()};
+        if (at.late != nullptr && !is_here(at, wanted))
+            at.late->add(wanted);
         else
-            reply_with_bytes(at, {request, *file, static_cast<uint64_t>(offset), size}, {});
+            reply_with_bytes(at, wanted, {});
     });
 }
 

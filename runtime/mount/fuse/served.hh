@@ -2,6 +2,8 @@
 #pragma once
 #include <sys/types.h>
 
+#include <shared_mutex>
+
 #include "runtime/config/words.hh"
 #include "runtime/mount/fuse/listing.hh"
 #include "runtime/squash/index/index.hh"
@@ -12,6 +14,8 @@ namespace berth::mount {
 class LateReads;
 
 /// Shared by all threads of the server; but for `listing` it never changes.
+///
+/// What the index and the reader keep of it in memory does: `in_use` is held, shared, by whoever uses them.
 struct Served {
     const squash::Index& index;
     squash::DataReader data;
@@ -19,6 +23,7 @@ struct Served {
     gid_t gid;
     plan::ImageModes modes;  ///< that it shows
     mutable Listing listing = {};
+    mutable std::shared_mutex in_use = {};
     LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };
 

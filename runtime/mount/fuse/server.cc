@@ -4,6 +4,9 @@
 #include <fcntl.h>
 #include <fuse3/fuse_lowlevel.h>
 #include <linux/fuse.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -13,7 +16,9 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <thread>
 
 #include "runtime/base/arrivals.hh"
@@ -107,6 +112,19 @@ void work(fuse_session* session, int device, WorkerPool& others) {
     });
 }
 
+/// When nothing was read for a while: what the server keeps is charged to the job, and comes back at the next read.
+void give_memory_back(Served& served) {
+    // A request in progress may wait for ever; nothing waits for it.
+    std::unique_lock lock(served.in_use, std::try_to_lock);
+    if (!lock) return;
+    served.data.shrink();
+    served.index.shrink();
+    // Blocks were many pieces of the heaps of several threads.
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+}
+
 /// What start_server hands to the thread it makes.
 struct ThreadStart {
     std::shared_ptr<const squash::Index> index;
@@ -150,7 +168,8 @@ void serve(ThreadStart& start) {
     if (start.options.coming.arrivals) served.late = &late.emplace(session.get(), served);
 
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
-                      [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); });
+                      [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); },
+                      [&] { give_memory_back(served); });
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(cpus > 1 ? start.options.busy_poll : std::chrono::microseconds{});
     start.mounted.set_value();

@@ -32,7 +32,12 @@ void Watchdog::sleep(std::unique_lock<std::mutex>& lock) {
     // A request that begins now either finds that this thread sleeps, or is found here.
     asleep_ = true;
     if (any_in_progress()) asleep_ = false;
-    changed_.wait(lock, [&] { return stopped_ || !asleep_; });
+    auto woken = [&] { return stopped_ || !asleep_; };
+    if (changed_.wait_for(lock, rest * interval_, woken) || !idle_) return changed_.wait(lock, woken);
+    lock.unlock();
+    idle_();
+    lock.lock();
+    changed_.wait(lock, woken);
 }
 
 void Watchdog::run() {

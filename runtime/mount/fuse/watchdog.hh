@@ -14,11 +14,16 @@ namespace berth::mount {
 /// A thread that looks at intervals while there are requests, and sleeps while there are none. Thread-safe.
 class Watchdog {
   public:
-    /// Both are called in the watchdog's own thread, and do not throw. `waits`: whether a request waits for a thread;
-    /// `call`: when one does, and no request has been completed for `interval`. Throws std::system_error.
-    Watchdog(std::function<bool()> waits, std::function<void()> call,
+    /// All are called in the watchdog's own thread, and do not throw. `waits`: whether a request waits for a thread;
+    /// `call`: when one does, and no request has been completed for `interval`; `idle`: once when there has been no
+    /// request for (quiet + rest) intervals. Throws std::system_error.
+    Watchdog(std::function<bool()> waits, std::function<void()> call, std::function<void()> idle = {},
              std::chrono::milliseconds interval = std::chrono::milliseconds(50))
-        : waits_(std::move(waits)), call_(std::move(call)), interval_(interval), thread_([this] { run(); }) {}
+        : waits_(std::move(waits)),
+          call_(std::move(call)),
+          idle_(std::move(idle)),
+          interval_(interval),
+          thread_([this] { run(); }) {}
     ~Watchdog() { stop(); }
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
@@ -38,6 +43,8 @@ class Watchdog {
 
     /// Intervals without a request after which it sleeps.
     static constexpr int quiet = 20;
+    /// More of them, in which it sleeps already, before all counts as idle.
+    static constexpr int rest = 40;
 
   private:
     void wake() noexcept;
@@ -47,6 +54,7 @@ class Watchdog {
 
     const std::function<bool()> waits_;
     const std::function<void()> call_;
+    const std::function<void()> idle_;
     const std::chrono::milliseconds interval_;
     std::atomic<uint64_t> begun_ = 0, done_ = 0;
     std::atomic<bool> asleep_ = false;

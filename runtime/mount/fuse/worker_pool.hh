@@ -20,9 +20,10 @@ class WorkerPool {
   public:
     /// At most `most` threads, one or more; each runs `work` with its number, 0, 1, ..., which calls park_if_idle()
     /// before each wait for a request and returns when there will be no more of them. `waits`: whether a request waits;
-    /// does not throw.
-    WorkerPool(size_t most, std::function<bool()> waits, std::function<void(WorkerPool&, size_t)> work)
-        : most_(most), work_(std::move(work)), watchdog_(std::move(waits), [this] { call(); }) {}
+    /// does not throw. `idle`: see Watchdog.
+    WorkerPool(size_t most, std::function<bool()> waits, std::function<void(WorkerPool&, size_t)> work,
+               std::function<void()> idle = {})
+        : most_(most), work_(std::move(work)), watchdog_(std::move(waits), [this] { call(); }, std::move(idle)) {}
     /// Wakes those that are parked and waits for all.
     ~WorkerPool();
     WorkerPool(const WorkerPool&) = delete;

@@ -42,6 +42,8 @@ int Index::descriptor() const {
     return bytes_->descriptor();
 }
 
+void Index::shrink() const { bytes_->forget_pages(); }
+
 uint32_t Index::inode_count() const {
     return bytes_->header().inode_count;
 }

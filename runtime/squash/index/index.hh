@@ -36,6 +36,10 @@ class Index {
     /// The descriptor that the index is read by, for a process or thread that closes all others; -1: none is needed.
     int descriptor() const;
 
+    /// Gives the memory of what was read back; it is read again, and checked again, when it is needed. Nobody may use
+    /// the index, nor what it has returned, meanwhile.
+    void shrink() const;
+
     uint32_t inode_count() const;
     bool has_xattrs() const;
     const std::vector<LayerInfo>& layers() const;

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/pages.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
@@ -152,6 +153,15 @@ void IndexBytes::load_page(uint64_t page) const {
                             " are not those that were written; run berth verify, which makes it anew"));
         }
     }
+}
+
+void IndexBytes::forget_pages() const {
+    if (!sound_) return;
+    uint64_t count = section(format::pages).size() / sizeof(uint64_t);
+    for (uint64_t page = 0; page < count; ++page) sound_[page].store(false, std::memory_order_relaxed);
+    // Pages of memory may be larger than those of the file: the first one can have some of what comes before.
+    uint64_t first = (body() + berth::page_size() - 1) / berth::page_size() * berth::page_size();
+    if (first < bytes_.size()) ::madvise(memory_ + first, bytes_.size() - first, MADV_DONTNEED);
 }
 
 void IndexBytes::load_layers(const std::string& what) {

@@ -42,6 +42,8 @@ class IndexBytes {
         for (uint64_t page = first / format::page_size; page <= (first + size - 1) / format::page_size; ++page)
             if (!sound_[page].load(std::memory_order_acquire)) load_page(page);
     }
+    /// See Index::shrink().
+    void forget_pages() const;
     std::string_view checked(std::string_view part) const {
         check(part.data(), part.size());
         return part;

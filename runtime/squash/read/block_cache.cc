@@ -74,4 +74,13 @@ void BlockCache::drop(BlockKey key, const std::shared_ptr<CachedBlock>& block) {
     shard.items.erase(found);
 }
 
+void BlockCache::clear() {
+    for (Shard& shard : shards_) {
+        std::lock_guard lock(shard.mutex);
+        shard.items.clear();
+        shard.order.clear();
+        shard.bytes = 0;
+    }
+}
+
 }  // namespace berth::squash

@@ -38,6 +38,9 @@ class BlockCache {
     /// Takes a block out again that could not be filled, so that the next reader tries anew.
     void drop(BlockKey key, const std::shared_ptr<CachedBlock>& block);
 
+    /// Forgets all blocks. Those that somebody reads go with their last reader.
+    void clear();
+
   private:
     struct Hash {
         size_t operator()(const BlockKey& key) const {

@@ -42,4 +42,8 @@ void CheckedBlocks::add(const BlockKey& key, uint32_t now) {
     places_[name % places].store((name & name_bits) | (now & time_bits), std::memory_order_relaxed);
 }
 
+void CheckedBlocks::clear() {
+    if (places_) ::madvise(places_.get(), places * sizeof(Place), MADV_DONTNEED);
+}
+
 }  // namespace berth::squash

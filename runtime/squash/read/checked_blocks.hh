@@ -17,6 +17,8 @@ class CheckedBlocks {
     /// `now` is in seconds from any start.
     bool has(const BlockKey& key, uint32_t now) const;
     void add(const BlockKey& key, uint32_t now);
+    /// Forgets all, and gives the memory back.
+    void clear();
 
     static constexpr uint32_t seconds = 10;
     static constexpr size_t places = 1 << 14;  ///< 2 GB of blocks of 128 KiB

@@ -8,6 +8,7 @@
 
 #include "runtime/base/arrivals.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/base/thread_buffer.hh"
 #include "runtime/squash/format/codec.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/index/tree_data.hh"
@@ -58,16 +59,10 @@ struct Position {
     void skip(const FileData& file) { place += file.blocks[number++] & block_size_mask; }
 };
 
-thread_local std::unique_ptr<char[]> scratch_bytes;
+thread_local ThreadBuffer stored_bytes;
 
 /// For one stored block; of the calling thread.
-std::span<char> scratch() {
-    if (!scratch_bytes) {
-        scratch_bytes = std::unique_ptr<char[]>(new char[largest_block]);
-        sys::make_present({scratch_bytes.get(), usual_block});
-    }
-    return {scratch_bytes.get(), largest_block};
-}
+std::span<char> scratch() { return stored_bytes.get(largest_block, usual_block); }
 
 uint32_t seconds_now() {
     timespec now{};
@@ -304,6 +299,12 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
 }
 
 DataReader::~DataReader() = default;
+
+void DataReader::shrink() {
+    impl_->cache.clear();
+    impl_->checked.clear();
+    ThreadBuffer::forget_all();
+}
 
 bool DataReader::is_here(const FileData& file, uint64_t offset, uint64_t size) const {
     if (!impl_->coming.arrivals || file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0)

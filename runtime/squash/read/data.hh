@@ -40,6 +40,9 @@ class DataReader {
     long read(const FileData& file, uint64_t offset, std::span<char> out,
               const std::function<bool()>& interrupted = {});
 
+    /// Gives back what is kept of reads that are over, the buffers of threads among it. Nobody may read meanwhile.
+    void shrink();
+
     /// False when read() would wait.
     bool is_here(const FileData& file, uint64_t offset, uint64_t size) const;
 
