@@ -148,6 +148,7 @@ struct MountSettings {
     unsigned threads = 0;               ///< of the file server; 0: one a CPU this process may use, at most 8
     /// microseconds that the file server watches for the next request before it sleeps; 0: it sleeps at once
     unsigned busy_poll = 100;
+    bool prefetch = true;  ///< whether starts read ahead what earlier ones of the image have read
     Volumes volumes = Volumes::none;
     /// where containers without a name keep what they write: "memory", or a folder with %U %u %h %j %s %n
     std::string upper = "memory";

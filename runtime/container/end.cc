@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "runtime/base/channel.hh"
 #include "runtime/base/error.hh"
@@ -44,7 +45,9 @@ bool end_inhabitants(StartedContainer& container, std::chrono::milliseconds time
 void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0; }
 
 bool end_container(StartedContainer& container, std::chrono::milliseconds timeout) {
+    container.prefetcher = {};
     bool ended = end_inhabitants(container, timeout);
+    if (auto keep = std::exchange(container.keep_reads, {})) keep();
     return mount::end_program_server(container.server, timeout) && ended;
 }
 

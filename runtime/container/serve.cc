@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/server.hh"
@@ -83,16 +84,28 @@ std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std
     return std::move(layer.done);
 }
 
-mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
-                                 const std::string& filter, int staging) {
-    if (image.flat.file) return start_other_server(plan, image.flat, filter, staging);
+ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
+                        const std::string& filter, int staging) {
+    ImageServer out;
+    if (image.flat.file) {
+        out.program = start_other_server(plan, image.flat, filter, staging);
+        return out;
+    }
     mount::ServerOptions options = server_options(plan, site);
+    // Where there is one CPU, it would only take that from the program.
+    if (image.reads.known && usable_cpus() > 1)
+        out.prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine);
+    options.reads = image.reads.log;
+    options.prefetcher = out.prefetcher.channel.get();
     options.coming = std::move(image.coming);
     // That is for the start alone, and looks at what the server's threads do not have open.
     options.coming.interrupted = {};
     mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
                         mount::staging_directory(staging, "lower").get());
-    return {};
+    mount::show_mount(out.prefetcher, mount::staging_directory(staging, "lower").get());
+    // The server has it in its own table.
+    out.prefetcher.channel.reset();
+    return out;
 }
 
 }  // namespace berth

@@ -6,6 +6,7 @@
 
 #include "runtime/config/site.hh"
 #include "runtime/mount/container_image.hh"
+#include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/mount/fuse/program_server.hh"
 #include "runtime/mount/rootfs/binds.hh"
 #include "runtime/plan/plan.hh"
@@ -18,9 +19,15 @@ namespace berth {
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
                                const std::vector<mount::Source>& sources, plan::ImageModes modes, bool saved);
 
-/// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. The result is
-/// the other program, where the image asks for one; it may not make the calls that `filter` refuses. Throws Error.
-mount::ProgramServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
+/// Of an image that is mounted.
+struct ImageServer {
+    mount::ProgramServer program;   ///< the other program, where the image asks for one
+    mount::Prefetcher prefetcher;   ///< what reads ahead, where something is known that is read
+};
+
+/// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. Another
+/// program may not make the calls that `filter` refuses. Throws Error.
+ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
                                  const std::string& filter, int staging);
 
 }  // namespace berth

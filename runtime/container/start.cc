@@ -224,8 +224,12 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     if (directory)
         sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(),
                            "the image's directory");
-    if (served)
-        container.server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
+    if (served) {
+        container.keep_reads = std::move(image.reads.keep);
+        ImageServer server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
+        container.server = std::move(server.program);
+        container.prefetcher = std::move(server.prefetcher.process);
+    }
     watch.lap("server");
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared))
                               : make_root(container, staging, storage, disk, has_old_programs);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct StartedContainer {
     bool adopts = false;  ///< see adopt_orphans()
     /// of its image's files, when that is another program; none in a copy made for joining
     mount::ProgramServer server;
+    Pid prefetcher;  ///< see prefetcher.hh; none in such a copy
+    std::function<void()> keep_reads;  ///< see ReadsOfImage; end_container() calls it
     std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has sent
 };
 

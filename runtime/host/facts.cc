@@ -144,6 +144,10 @@ store::Store open_store(const plan::Site& site, const plan::Caller& caller) {
         store::make_location(place_of_store(site, caller).path, ::geteuid(), site.store.shared, owner));
 }
 
+bool has_store(const plan::Site& site, const plan::Caller& caller) {
+    return is_here(place_of_store(site, caller).path);
+}
+
 std::string note_on_store(const plan::Site& site, const plan::Caller& caller) {
     Place place = place_of_store(site, caller);
     if (!place.of_home || is_here(place.path)) return {};

@@ -36,6 +36,9 @@ plan::Site load_site(const std::string& path = site_path);
 /// ~/.cache/berth. Throws Error.
 store::Store open_store(const plan::Site& site, const plan::Caller& caller);
 
+/// Whether open_store() would make no folder.
+bool has_store(const plan::Site& site, const plan::Caller& caller);
+
 /// What a person is to hear before open_store() makes ~/.cache/berth: once, since it is there afterwards. Else empty.
 /// Throws Error where open_store() would.
 std::string note_on_store(const plan::Site& site, const plan::Caller& caller);

@@ -24,6 +24,7 @@
 #include "runtime/images/extracted.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/once.hh"
+#include "runtime/images/prefetch_record.hh"
 #include "runtime/images/spelling.hh"
 #include "runtime/images/wait_teller.hh"
 #include "runtime/store/file_record.hh"
@@ -285,6 +286,13 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
     return opened;
 }
 
+/// With the list of what its starts read. Nobody gets a store for it.
+OpenedImage with_prefetch(OpenedImage opened, const plan::Caller& caller, const plan::Site& site) {
+    bool is_possible = site.mount.prefetch && site.mount.engine == plan::MountEngine::berth;
+    if (is_possible && has_store(site, caller)) prefetch_known_reads(opened, open_store(site, caller));
+    return opened;
+}
+
 /// What was opened is where it lies now, whatever its path meant before.
 void check_opened_file(const plan::Site& site, const plan::Reference& reference, int file) {
     check_opened_image(site, reference, file);
@@ -347,12 +355,14 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
 
 OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag) {
-    return for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch);
+    return with_prefetch(for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch), caller,
+                         site);
 }
 
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
                              const PullWatch& watch) {
-    return for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch);
+    return with_prefetch(for_engine(open_as_it_was(record, caller, site, watch), record.image, caller, site, watch),
+                         caller, site);
 }
 
 std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {

@@ -1,6 +1,8 @@
 // An image that is ready to be served.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_log.hh"
 #include "runtime/store/lease.hh"
 
 namespace berth {
@@ -17,6 +20,13 @@ struct FlatImage {
     Fd file;              ///< empty: berth serves the layers itself
     uint64_t offset = 0;  ///< of the squashfs in it, bytes
     std::string program;  ///< path of the server
+};
+
+/// What its starts have read first, and what this one reads; see prefetch_list.hh.
+struct ReadsOfImage {
+    squash::PrefetchBytes known = {};            ///< to be read ahead; null: nothing
+    std::shared_ptr<squash::ReadLog> log = {};   ///< null: none is kept
+    std::function<void()> keep = {};             ///< does so, at the container's end; does not throw
 };
 
 struct ContainerImage {
@@ -32,6 +42,7 @@ struct ContainerImage {
     /// container
     Fd root = Fd();
     FlatImage flat = {};
+    ReadsOfImage reads = {};
     squash::ComingLayers coming = {};  ///< where the image's layers have still to come
     std::vector<std::string> notes = {};  ///< lines about what of its config was not read, for those who ask by -v
     bool of_enroot = false;  ///< its config is what Enroot left in its files, with ${NAME} for the caller's variables

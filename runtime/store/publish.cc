@@ -176,6 +176,20 @@ void Store::put_document(const Digest& digest, const std::string& file, std::str
     publish_text(text, cat("images/", digest.hex()), file);
 }
 
+void Store::put_prefetch_list(const std::string& index, std::string_view text) const {
+    publish_text(text, "prefetch", index);
+    Fd folder = directory("prefetch");
+    std::vector<std::pair<int64_t, std::string>> lists;
+    for (const std::string& name : sys::list_directory(folder.get(), printable(shown("prefetch"), 4096))) {
+        struct stat st {};
+        if (::fstatat(folder.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            lists.emplace_back(int64_t{st.st_mtim.tv_sec}, name);
+    }
+    std::sort(lists.begin(), lists.end());
+    // Another process may remove the same ones.
+    for (size_t i = 0; i + prefetch_lists < lists.size(); ++i) ::unlinkat(folder.get(), lists[i].second.c_str(), 0);
+}
+
 void Store::put_image_index(const Digest& index, const Digest& digest) const {
     publish_text(cat("image ", digest, "\n"), "lists", image_index_file(index));
 }

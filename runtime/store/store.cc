@@ -43,7 +43,7 @@ void check_owner(int root, const std::string& path) {
 
 // The last one's presence tells of all the others.
 constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp", "leases", "pins", "unpacked",
-                             "unproved", "partial"};
+                             "unproved", "partial", "prefetch"};
 
 /// A path given by mistake (a home directory) must not be filled with our folders, let alone be swept.
 void check_is_store(int root, const std::string& path) {
@@ -246,6 +246,12 @@ std::string Store::read_document(const Digest& digest, const std::string& file) 
     if (!found)
         throw SysError(cat("opening ", printable(shown(cat("images/", image->hex(), "/", file)), 4096)), ENOENT);
     return sys::read_all(found.get(), document_limit, cat(file, " of the image ", digest));
+}
+
+std::optional<std::string> Store::find_prefetch_list(const std::string& index, size_t limit) const {
+    Fd file = own_.find(cat("prefetch/", index), O_RDONLY | O_NONBLOCK);
+    if (!file) return std::nullopt;
+    return sys::read_all(file.get(), limit, printable(shown(cat("prefetch/", index)), 4096));
 }
 
 std::optional<std::string> Store::find_document(const Digest& digest, const std::string& file, size_t limit) const {

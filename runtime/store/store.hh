@@ -45,13 +45,12 @@ class [[nodiscard]] NewFile {
     Fd file_;
 };
 
-/// Layout: layers/<hex of diff_id>.sqfs (older ones: .zstd.sqfs, whatever the codec),
-/// images/<hex of manifest digest>/{manifest.json,config.json,index,origins,signatures,signatures.json} (the last two
-/// under a signature policy),
-/// lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest digest>,
-/// pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
-/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh), locks/,
-/// tmp/. Objects are opened below the store's directory without following symlinks.
+/// Layout: layers/<hex of diff_id>.sqfs (older ones: .zstd.sqfs, whatever the codec), images/<hex of manifest
+/// digest>/{manifest.json,config.json,index,origins,signatures,signatures.json} (the last two under a signature
+/// policy), lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest
+/// digest>, pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
+/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh),
+/// prefetch/<id of an index>, locks/, tmp/. Objects are opened below the store's directory without following symlinks.
 /// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
 /// pin.
 class Store {
@@ -132,6 +131,11 @@ class Store {
     void replace_index(const Digest& digest, std::string_view index) const;
     /// Adds a file to an image of this store, or replaces it.
     void put_document(const Digest& digest, const std::string& file, std::string_view text) const;
+    /// What starts of the image with this index (Index::id()) have read, whatever kind of image it is: the list's file,
+    /// nothing when there is none; and that, replaced. The oldest lists go when there are more than prefetch_lists.
+    std::optional<std::string> find_prefetch_list(const std::string& index, size_t limit) const;
+    void put_prefetch_list(const std::string& index, std::string_view text) const;
+    static constexpr size_t prefetch_lists = 64;
     /// Records that the image index `index` means the image `digest` on this machine's architecture.
     void put_image_index(const Digest& index, const Digest& digest) const;
     void put_tag(const plan::Reference& reference, const TagRecord& record) const;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """What an import of Python's frameworks costs in a new container: beside the same root as a directory of the node, the
-kernel's squashfs and squashfuse_ll, each under bwrap.
+kernel's squashfs and squashfuse_ll, each under bwrap. "store" and "file" are new containers of an image of the store
+and of one .sqsh, "plain" the first of them without what is read ahead, "again" an import that follows another in its
+container.
 
 usage: import.py BUILD [--turns N] [--rows WORDS] [--small] [--load SHARE] [--cache DIR] [--json FILE] [--at-once N]
        [--no-requests]; as root (the kernel's squashfs, debootstrap and tracefs need it), all else runs as --user.
@@ -9,7 +11,7 @@ The root is made of Debian's packages once and kept: debootstrap, then python3-t
 torch). All files are in the page cache. The rows take turns. Of each: wall time of the program from its fork on, its
 CPU seconds, major faults and voluntary switches as getrusage(2) has them, and the CPU seconds and switches of all else
 that the row consists of, a file server above all. A turn in which somebody else used more than --load of the machine's
-CPUs is void and taken again, --turns times at most; the last column says how many stayed void. Then the requests of one
+CPUs is void and taken again, --tries times at most; the last column says how many stayed void. Then the requests of one
 import by kind, as the kernel sends them (trace event fuse_request_send), and the server's memory 10 s after its last
 read.
 """
@@ -121,15 +123,15 @@ class Rows:
 
     def __init__(self, options, root, work):
         self.options, self.root, self.work = options, root, work
-        self.all = {"node": self.node, "again": self.store, "store": self.store, "file": self.file,
-                    "squashfuse": self.squashfuse, "kernel": self.kernel}
+        self.all = {"node": self.node, "again": self.store, "store": self.store, "plain": self.plain,
+                    "file": self.file, "squashfuse": self.squashfuse, "kernel": self.kernel}
 
     def bwrap(self, root):
         return as_user(self.options, ["bwrap", "--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs",
                                       "/tmp", "/bin/sh", "-c"])
 
-    def berth(self, image):
-        settings = [f"BERTH_STORE_PATH={self.work}/store", *self.options.set]
+    def berth(self, image, *more):
+        settings = [f"BERTH_STORE_PATH={self.work}/store", *more, *self.options.set]
         return as_user(self.options, [*settings, self.options.build + "/berth", "run", image, "/bin/sh", "-c"])
 
     @contextlib.contextmanager
@@ -139,6 +141,10 @@ class Rows:
     @contextlib.contextmanager
     def store(self):
         yield self.berth(f"oci:{self.work}/layout"), None
+
+    @contextlib.contextmanager
+    def plain(self):
+        yield self.berth(f"oci:{self.work}/layout", "BERTH_MOUNT_PREFETCH=false"), None
 
     @contextlib.contextmanager
     def file(self):
@@ -214,7 +220,7 @@ def turns(rows, names, options):
             for _ in range(options.tries):
                 figures, others = measure(rows, name, options)
                 if others <= options.load:
-                    table[name].append(figures)
+                    table[name].append(figures | {"others": others})
                     break
             else:
                 void[name] += 1
@@ -308,7 +314,7 @@ def main():
     options.add_argument("build")
     options.add_argument("--turns", type=int, default=15)
     options.add_argument("--tries", type=int, default=4)
-    options.add_argument("--rows", default="node,again,store,file,squashfuse,kernel")
+    options.add_argument("--rows", default="node,again,store,plain,file,squashfuse,kernel")
     options.add_argument("--small", action="store_true")
     options.add_argument("--load", type=float, default=0.1)
     options.add_argument("--user", default="nobody")
@@ -325,13 +331,15 @@ def main():
     names = options.rows.split(",")
     if options.turns:
         table, void = turns(rows, names, options)
-        print(f"load {os.getloadavg()[0]:.2f}, {os.cpu_count()} CPUs; void above {options.load:.0%} of others")
+        others = [turn["others"] for values in table.values() for turn in values]
+        print(f"{os.cpu_count()} CPUs, of which others used {statistics.median(others or [0]):.0%} (at most "
+              f"{max(others, default=0):.0%}); a turn is void above {options.load:.0%}")
         show(table, void)
         if options.json:
             with open(options.json, "w", encoding="ascii") as file:
                 json.dump(table, file, indent=1)
     if not options.no_requests:
-        for name in set(names) & {"store", "file", "squashfuse"}:
+        for name in set(names) & {"store", "plain", "file", "squashfuse"}:
             requests(rows, name, options)
     if "store" in names:
         idle_memory(rows, options)

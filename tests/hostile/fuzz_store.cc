@@ -10,6 +10,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/host/job_answers.hh"
+#include "runtime/squash/read/prefetch_list.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/store.hh"
 #include "tests/hostile/target.hh"
@@ -63,7 +64,7 @@ void run(std::string_view input) {
     static const Place place;
     static const store::Store store = store::Store::open(place.store());
     const Digest digest("sha256:" + std::string(64, 'a'));
-    unsigned which = hostile::take_byte(input) % 5;
+    unsigned which = hostile::take_byte(input) % 6;
     hostile::refusing([&] {
         if (which == 0) run_tag(place, store, input);
         if (which == 1) {
@@ -78,6 +79,12 @@ void run(std::string_view input) {
         if (which == 3) {
             place.write("locks/" + digest.hex(), input);
             must(hostile::is_plain_line(store.lock_owner(digest)), "an owner has control characters");
+        }
+        if (which == 5) {
+            squash::PrefetchList list = squash::parse_prefetch_list(input);
+            must(list.extents.size() <= squash::prefetch_extents, "a list has too much");
+            squash::PrefetchList again = squash::parse_prefetch_list(squash::format_prefetch_list(list));
+            must(again.extents == list.extents && again.missing == list.missing, "a list that is kept is another one");
         }
         if (which == 4) {
             must(answer_in(cat(input, "\n", digest, " r/a:c\n"), "r/a:c").has_value(),

@@ -457,7 +457,9 @@ def stores():
     """(kind, text)"""
     return [(0, f"digest {DIGEST}\ntime 1700000000\netag \"abc\"\nsource mirror.example\n"), (0, f"digest {DIGEST}\n"),
         (1, f"image {DIGEST}\n"), (2, "node1\n/home/u/.local/share/berth/containers/global_x"),
-        (3, "node1.example.4711"), (4, f"\n{DIGEST} r/b:c\n\n{DIGEST} r/a:c\n")]
+        (3, "node1.example.4711"), (4, f"\n{DIGEST} r/b:c\n\n{DIGEST} r/a:c\n"),
+        (5, "berthpf1" + "\1" * 8 + "\2\0\0\0" + "\7\0\0\0" + "\0" * 4 + "\3\0\0\0" + "\2\0\0\0" + "\0" * 8 +
+            "\2\0\0\0\4a.so")]
 
 
 def tar_headers():

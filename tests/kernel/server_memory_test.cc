@@ -1,9 +1,13 @@
-// What the file server keeps in memory.
+// What the file server keeps in memory, and what is read ahead of a container.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -13,6 +17,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
@@ -108,6 +113,26 @@ uint64_t own_memory() {
     return 0;
 }
 
+/// Whether the kernel has all of a file in memory, without bringing it there.
+bool is_in_memory(int root, const std::string& name) {
+    Fd file(::openat(root, name.c_str(), O_RDONLY | O_CLOEXEC));
+    auto size = static_cast<size_t>(sys::stat_of(file.get(), name).st_size);
+    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+    if (memory == MAP_FAILED) throw SysError("mapping a file");
+    std::vector<unsigned char> pages(size / static_cast<size_t>(::sysconf(_SC_PAGESIZE)) + 1, 1);
+    int failed = ::mincore(memory, size, pages.data());
+    ::munmap(memory, size);
+    return failed == 0 && std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; });
+}
+
+squash::PrefetchList all_of(const squash::Index& index) {
+    squash::PrefetchList out{1, {}, {}};
+    for (uint32_t number = 1; number <= index.inode_count(); ++number)
+        if (auto inode = index.inode(number); inode && S_ISREG(inode->mode))
+            out.extents.push_back({number, 0, static_cast<uint32_t>(inode->size / squash::prefetch_page + 1)});
+    return out;
+}
+
 }  // namespace
 
 TEST_CASE("the file server gives back what it keeps when nothing is read", "[kernel][memory]") {
@@ -139,4 +164,89 @@ TEST_CASE("the file server gives back what it keeps when nothing is read", "[ker
     CHECK(seen.error == "");
     CHECK_FALSE(seen.hung);
     CHECK(seen.text == "kept, given back; kept, given back; right");
+}
+
+TEST_CASE("prefetch: what earlier containers have read is in memory before it is read", "[kernel][prefetch]") {
+    NEED_CONTAINERS();
+    bool follows = GENERATE(true, false);
+    Outcome seen = as_user([&] {
+        Fd staging = enter_namespaces();
+        ContainerImage image = sample_image();
+        squash::PrefetchList list = all_of(image.index);
+        if (!follows) std::erase_if(list.extents, [&](const auto& extent) { return extent.count == 1; });
+        mount::ServerOptions options = sample_options();
+        auto known = std::make_shared<const std::string>(squash::format_prefetch_list(list));
+        options.reads = std::make_shared<squash::ReadLog>(known);
+        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, known, [] {});
+        options.prefetcher = prefetcher.channel.get();
+        Fd root = serve(staging, std::move(image), options);
+        mount::show_mount(prefetcher, root.get());
+        std::string last = cat("large", large_files - 1);
+        std::string text = is_in_memory(root.get(), last) ? "there before; " : "";
+        for (int number = 0; number < small_files; ++number)
+            if (content_of(root.get(), cat("small", number)) != small_content(number)) return text + "wrong bytes";
+        if (!prefetcher.process.ends_within(std::chrono::seconds(10) * fixtures::slowness())) text += "goes on; ";
+        text += is_in_memory(root.get(), last) ? "there" : "not there";
+        return text + (all_are_right(root.get()) ? ", right" : ", wrong bytes");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == (follows ? "there, right" : "not there, right"));
+}
+
+TEST_CASE("hostile: a list that is another image's, huge or made up costs bounded time, and no byte is wrong",
+          "[kernel][prefetch]") {
+    NEED_CONTAINERS();
+    int kind = GENERATE(0, 1, 2, 3);
+    Outcome seen = as_user([&] {
+        Fd staging = enter_namespaces();
+        ContainerImage image = sample_image();
+        squash::PrefetchList list{1, {}, {}};
+        uint32_t count = image.index.inode_count();
+        for (uint32_t i = 0; i < squash::prefetch_extents; ++i) {
+            if (kind == 0) list.extents.push_back({i * 7919 % (2 * count), i * 31, i % 64 + 1});
+            if (kind == 1) list.extents.push_back({UINT32_MAX - i, UINT32_MAX - i, UINT32_MAX});
+            // Directories, and places behind the end of a file.
+            if (kind == 2) list.extents.push_back({i % 4 + 1, i % 2 == 0 ? 0U : 1'000'000U, 16384});
+            if (kind == 2 && i < squash::prefetch_names) list.missing.push_back({i % 4, cat("small", i)});
+            if (kind == 3) list.extents.push_back({i % count + 1, 0, 16384});
+        }
+        auto index = std::make_shared<const squash::Index>(std::move(image.index));
+        Fd root = serve(staging, index, image.layers, sample_options());
+        int looks = 0;
+        // With no memory left from a moment on, it stops.
+        auto room = [&] { return MemoryRoom{{}, ++looks < 20 ? uint64_t{256} << 20 : 0}; };
+        uint64_t bytes = mount::read_ahead(*index, list, root.get(), room, 1000);
+        bool all = all_are_right(root.get());
+        return cat(bytes <= 64 << 20 ? "bounded" : cat(bytes, " bytes"), all ? ", right" : ", wrong bytes");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == "bounded, right");
+}
+
+TEST_CASE("prefetch: the process that reads ahead ends with its container by SIGKILL", "[kernel][prefetch]") {
+    NEED_CONTAINERS();
+    auto&& [told, tell] = sys::make_pipe();
+    pid_t server = fixtures::forked();
+    if (server == 0) {
+        as_user_here();
+        Fd staging = enter_namespaces();
+        ContainerImage image = sample_image();
+        auto list = std::make_shared<const std::string>(squash::format_prefetch_list(all_of(image.index)));
+        mount::ServerOptions options = sample_options();
+        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, list, [] {});
+        options.prefetcher = prefetcher.channel.get();
+        Fd root = serve(staging, std::move(image), options);
+        mount::show_mount(prefetcher, root.get());
+        mount::tell_prefetcher(prefetcher.channel.get(), true);
+        pid_t number = prefetcher.process.get();
+        (void)!::write(tell.get(), &number, sizeof number);
+        for (;;) ::pause();
+    }
+    pid_t prefetcher = 0;
+    REQUIRE(::read(told.get(), &prefetcher, sizeof prefetcher) == sizeof prefetcher);
+    fixtures::kill_one(server, SIGKILL);
+    CHECK(::waitpid(server, nullptr, 0) == server);
+    CHECK(comes_true([&] { return ::kill(prefetcher, 0) != 0 && errno == ESRCH; }));
 }

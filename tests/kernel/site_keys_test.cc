@@ -180,3 +180,51 @@ TEST_CASE("berth.conf(5): mount.busy_poll of 0 turns polling off: the file serve
     // Nearly all of them, on a busy machine too. With polling a hundredth; on a busy machine that is disturbed.
     CHECK(std::stoul("0" + seen.text) > requests / 2);
 }
+
+TEST_CASE("berth.conf(5): mount.prefetch keeps a list of what containers read, whatever is in it",
+          "[kernel][site][prefetch]") {
+    NEED_CONTAINERS();
+    constexpr int files = 200;
+    NamedScene scene([](squash::LayerWriter& writer) {
+        for (const char* name : {"lib", "lib64", "sbin"}) writer.add_symlink(name, {}, std::string("usr/") + name);
+        writer.add_directory("usr", {});
+        for (int number = 0; number < files; ++number) add_file(writer, cat("many/f", number), cat(number, "\n"));
+    });
+    scene.folder.directory("store");
+    const std::string lists = scene.folder / "store/prefetch";
+    std::string right;
+    for (int number = 0; number < files; ++number) right += cat(number, "\n");
+    auto read_all = [&](const std::string& setting, const std::string& pattern) {
+        std::vector<std::string> words = scene.command(
+            "berth", {"run", "--mount", "/usr:/usr:ro", scene.image, "/usr/bin/bash", "--norc", "-c",
+                      cat("cat $(printf '/many/f%d\\n' ", pattern, ")")});
+        words.insert(words.begin() + 2, cat("BERTH_MOUNT_PREFETCH=", setting));
+        return as_user([&] { return output_of(words); }).text;
+    };
+    auto list = [&] {
+        std::vector<std::string> out;
+        if (std::filesystem::exists(lists))
+            for (const auto& entry : std::filesystem::directory_iterator(lists)) out.push_back(entry.path());
+        return out;
+    };
+    CHECK(read_all("false", "{0..199}") == right + "|0");
+    CHECK(list().empty());
+    // Too little to be worth it.
+    CHECK(read_all("true", "{0..2}") == "0\n1\n2\n|0");
+    CHECK(list().empty());
+    CHECK(read_all("true", "{0..199}") == right + "|0");
+    REQUIRE(list().size() == 1);
+    CHECK(std::filesystem::file_size(list().front()) > files * 12);
+    CHECK(read_all("true", "{0..199}") == right + "|0");
+    const std::vector<std::string> made_up{"", "berthpf1", std::string(1 << 20, '\xff'), std::string(8 << 20, 'x')};
+    for (const std::string& content : made_up) {
+        Outcome written = as_user([&] {
+            const std::string path = list().front();
+            std::filesystem::remove(path);
+            sys::write_all(sys::open_file(path, O_WRONLY | O_CREAT, 0600).get(), content, "a list");
+            return path;
+        });
+        CHECK(written.error == "");
+        CHECK(read_all("true", "{0..199}") == right + "|0");
+    }
+}

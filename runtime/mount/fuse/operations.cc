@@ -14,6 +14,7 @@
 #include "runtime/base/thread_buffer.hh"
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/late_reads.hh"
+#include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/squash/index/shown_mode.hh"
 
 namespace berth::mount {
@@ -95,6 +96,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
             return;
         }
         if (number != 0 && !S_ISDIR(entry.attr.st_mode)) at.listing.looked_up(directory);
+        if (number == 0 && at.reads != nullptr) at.reads->add_missing(directory, name);
         fuse_reply_entry(request, &entry);
     });
 }
@@ -158,6 +160,12 @@ void reply_with_bytes(Served& at, const ReadRequest& read, const std::function<b
 
 namespace {
 
+void note_read(Served& at, uint32_t number, uint64_t offset, size_t size) {
+    using Follows = squash::ReadLog::Follows;
+    Follows follows = at.reads == nullptr ? Follows::unknown : at.reads->add(number, offset, size);
+    if (follows != Follows::unknown && at.prefetcher >= 0) tell_prefetcher(at.prefetcher, follows == Follows::yes);
+}
+
 /// Whether it can be answered without waiting; true for what will be an error.
 bool is_here(const Served& at, const ReadRequest& read) {
     auto file = at.index.file(read.number, read.offset, read.size);
@@ -171,6 +179,7 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
             return;
         }
         at.listing.has_read();
+        note_read(at, number, static_cast<uint64_t>(offset), size);
         ReadRequest wanted{request, number, static_cast<uint64_t>(offset), size, channel_in_use()};
         if (at.late != nullptr && !is_here(at, wanted))
             at.late->add(wanted);
@@ -221,6 +230,7 @@ size_t add_entry(fuse_req_t request, const Served& at, std::span<char> out, cons
 
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
     answer(request, ino, [&](Served& at, uint32_t directory) {
+        if (offset == 0 && at.reads != nullptr) at.reads->add_listing(directory);
         Detail detail = !plus                               ? Detail::name
                         : at.listing.tells_files(directory) ? Detail::all
                                                             : Detail::name_and_directories;

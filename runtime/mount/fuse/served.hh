@@ -8,6 +8,7 @@
 #include "runtime/mount/fuse/listing.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
+#include "runtime/squash/read/read_log.hh"
 
 namespace berth::mount {
 
@@ -24,6 +25,8 @@ struct Served {
     plan::ImageModes modes;  ///< that it shows
     mutable Listing listing = {};
     mutable std::shared_mutex in_use = {};
+    squash::ReadLog* reads = nullptr;  ///< null: none
+    int prefetcher = -1;               ///< see ServerOptions
     LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };
 

@@ -143,6 +143,7 @@ void serve(ThreadStart& start) {
     if (start.index->descriptor() >= 0) kept.push_back(start.index->descriptor());
     if (const auto& arrivals = start.options.coming.arrivals; arrivals && arrivals->lifeline() >= 0)
         kept.push_back(arrivals->lifeline());
+    kept.push_back(start.options.prefetcher);
     leave_descriptor_table(kept);
     for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());
@@ -153,6 +154,8 @@ void serve(ThreadStart& start) {
                   start.options.uid,
                   start.options.gid,
                   start.options.modes};
+    served.reads = start.options.reads.get();
+    served.prefetcher = start.options.prefetcher;
 
     Fd device = apart(open_fuse_device());
     int first = device.get();

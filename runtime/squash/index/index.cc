@@ -1,5 +1,7 @@
 #include "runtime/squash/index/index.hh"
 
+#include <cinttypes>
+#include <cstdio>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -43,6 +45,12 @@ int Index::descriptor() const {
 }
 
 void Index::shrink() const { bytes_->forget_pages(); }
+
+std::string Index::id() const {
+    char text[17];
+    std::snprintf(text, sizeof text, "%016" PRIx64, bytes_->header().header_hash);
+    return text;
+}
 
 uint32_t Index::inode_count() const {
     return bytes_->header().inode_count;

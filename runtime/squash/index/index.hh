@@ -40,6 +40,9 @@ class Index {
     /// the index, nor what it has returned, meanwhile.
     void shrink() const;
 
+    /// 16 hexadecimal digits that tell it from other indexes, of other images: of the hash of its header, which has
+    /// those of all pages.
+    std::string id() const;
     uint32_t inode_count() const;
     bool has_xattrs() const;
     const std::vector<LayerInfo>& layers() const;

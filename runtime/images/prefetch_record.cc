@@ -1,0 +1,66 @@
+#include "runtime/images/prefetch_record.hh"
+
+#include <chrono>
+#include <ctime>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/base/error.hh"
+#include "runtime/squash/read/prefetch_list.hh"
+#include "runtime/squash/read/read_log.hh"
+
+namespace berth {
+
+namespace {
+
+constexpr int64_t learnt_for = 7 * 24 * 3600;
+/// How long a container is watched: what is read later belongs to no start.
+constexpr auto watched = std::chrono::seconds(60);
+
+/// A file that cannot be read is replaced by what this start reads.
+squash::PrefetchBytes known_list(const store::Store& store, const std::string& index) try {
+    auto file = store.find_prefetch_list(index, squash::prefetch_file_limit);
+    int64_t learnt = squash::prefetch_learnt(file.value_or("")), now = std::time(nullptr);
+    if (learnt <= now - learnt_for || learnt > now) return nullptr;
+    return std::make_shared<const std::string>(std::move(*file));
+} catch (const Error&) {
+    return nullptr;
+}
+
+/// What is added to: a new list where there is none, or one with room for nothing more.
+squash::PrefetchList list_before(const squash::PrefetchBytes& known) {
+    squash::PrefetchList out = squash::parse_prefetch_list(known ? *known : "");
+    bool is_new = out.extents.empty() || out.extents.size() >= squash::prefetch_extents;
+    return is_new ? squash::PrefetchList{std::time(nullptr), {}, {}} : out;
+}
+
+/// Starts that read little leave things as they are.
+void keep(const store::Store& store, const std::string& index, const squash::PrefetchBytes& known,
+          const squash::ReadLog& log) noexcept try {
+    if (!log.is_decided()) return;
+    squash::PrefetchList before = list_before(known);
+    squash::PrefetchList now = squash::merged(before, log.reads());
+    if (now.extents != before.extents || now.missing != before.missing)
+        store.put_prefetch_list(index, squash::format_prefetch_list(now));
+} catch (const std::exception&) {
+    // The next start learns it.
+}
+
+}  // namespace
+
+void prefetch_known_reads(OpenedImage& opened, store::Store store) noexcept try {
+    ContainerImage& image = opened.image;
+    if (image.layers.empty() || image.coming.arrivals || !image.directory.empty()) return;
+    std::string index = image.index.id();
+    image.reads.known = known_list(store, index);
+    image.reads.log =
+        std::make_shared<squash::ReadLog>(image.reads.known, squash::ReadLog::Clock::now() + watched);
+    image.reads.keep = [kept = std::make_shared<const store::Store>(std::move(store)), index,
+                        known = image.reads.known, log = image.reads.log] { keep(*kept, index, known, *log); };
+} catch (const std::exception&) {
+    opened.image.reads = {};
+}
+
+}  // namespace berth

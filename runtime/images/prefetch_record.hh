@@ -1,0 +1,14 @@
+// The list of what starts of an image read first: found for a start, and kept at its end.
+#pragma once
+#include "runtime/images/opened.hh"
+#include "runtime/store/store.hh"
+
+namespace berth {
+
+/// Has the container that is started of `opened` log its reads, and read ahead what earlier ones have read. Without
+/// effect on an image whose layers have still to come, and on a directory. A list that is older than a week is learnt
+/// anew: its next start is not helped, and what that one has read is the list. Throws nothing: a start is as well
+/// without.
+void prefetch_known_reads(OpenedImage& opened, store::Store store) noexcept;
+
+}  // namespace berth

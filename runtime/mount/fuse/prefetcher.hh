@@ -1,0 +1,41 @@
+// A process beside a container that reads what earlier containers of the same image have read first, before its
+// programs ask for it. It does it as a program of the container would, over the mount: it has no part in serving, so
+// that a kill ends it as any task.
+#pragma once
+#include <functional>
+
+#include "runtime/base/fd.hh"
+#include "runtime/base/memory_room.hh"
+#include "runtime/base/pid.hh"
+#include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/prefetch_list.hh"
+
+namespace berth::mount {
+
+struct Prefetcher {
+    Pid process;  ///< a child that no wait for any child sees; empty: there is none
+    Fd channel;   ///< to it
+};
+
+/// Starts the process, which waits; to be called before the image is mounted, by a process of one thread. `confine`
+/// gives up all privileges there. Where it cannot be started there is none.
+Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
+                            const std::function<void()>& confine);
+
+/// Gives it the root of the mount (O_PATH). It goes on to wait for tell_prefetcher().
+void show_mount(Prefetcher& prefetcher, int root) noexcept;
+
+/// Whether the container reads what is in the list, so that the process begins, or ends. Does not wait. `channel`: of
+/// the process, in the table of the calling thread.
+void tell_prefetcher(int channel, bool follows) noexcept;
+
+/// Bytes that may be read ahead: a quarter of the memory that the control groups allow, and of what is left. Pure.
+uint64_t prefetch_budget(const MemoryRoom& room);
+
+/// Reads regular files of the index, as the list says and as far as its limits go, by way of `root`, where the image is
+/// mounted: no other mount and no link is followed. Whatever the list, it ends after `seconds` at the latest, or when
+/// `room` says that memory is short. What cannot be read is left out. Returns the bytes that the kernel was asked for.
+uint64_t read_ahead(const squash::Index& index, const squash::PrefetchList& list, int root,
+                    const std::function<MemoryRoom()>& room, unsigned seconds);
+
+}  // namespace berth::mount
