@@ -1,8 +1,13 @@
 #include "runtime/base/memory_room.hh"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <exception>
 #include <string>
 
+#include "runtime/base/interrupts.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 
 namespace berth {
@@ -46,6 +51,14 @@ bool names_memory(const std::string& controllers) {
 }
 
 }  // namespace
+
+uint64_t own_memory(int proc) noexcept try {
+    Fd file = sys::try_open_at(proc, "self/smaps_rollup", O_RDONLY);
+    constexpr size_t limit = 64 << 10;
+    return file ? line_value(sys::read_all(file.get(), limit, "smaps_rollup"), "Pss:") << 10 : 0;
+} catch (const std::exception&) {
+    return 0;
+}
 
 MemoryRoom memory_room(std::string_view membership, const FileReader& read) {
     MemoryRoom out;

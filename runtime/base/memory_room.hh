@@ -18,4 +18,8 @@ struct MemoryRoom {
 /// cgroup-v1/memory.rst of the kernel. A group's cache of files counts as left: the kernel takes it back.
 MemoryRoom memory_room(std::string_view membership, const FileReader& read);
 
+/// Bytes of memory that this process has, each page divided by those who share it (Pss of smaps_rollup); 0 where the
+/// kernel does not tell. `proc` is a descriptor of /proc.
+uint64_t own_memory(int proc) noexcept;
+
 }  // namespace berth

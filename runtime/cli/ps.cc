@@ -31,6 +31,7 @@ struct Row {
     std::optional<int64_t> running;   ///< since, in seconds since 1970
     std::vector<pid_t> pids;
     uint64_t bytes = 0;
+    uint64_t memory = 0;              ///< bytes that its file server has; 0: it does not run, or does not say
 };
 
 Row row_of(const ContainerFolder& folder, const std::string& name, uint32_t job) {
@@ -46,6 +47,7 @@ Row row_of(const ContainerFolder& folder, const std::string& name, uint32_t job)
         auto info = connection ? ask_for_status(connection.get()) : std::nullopt;
         if (!info) return row;
         row.running = info->started;
+        row.memory = info->memory;
         row.pids = sandbox::inhabitants(sys::open_file("/proc", O_RDONLY | O_DIRECTORY).get(), info->user_namespace);
     } catch (const Error& error) {
         // The others are listed all the same.
@@ -69,7 +71,8 @@ void print_json(const std::vector<Row>& rows) {
                    json_text(row.record.image), R"(,"digest":)", json_text(row.record.digest), R"(,"created":)",
                    json_text(iso_time(row.record.created)), R"(,"running":)", row.running ? "true" : "false",
                    R"(,"since":)", row.running ? json_text(iso_time(*row.running)) : "null", R"(,"pids":[)",
-                   pids_text(row, ","), R"(],"bytes":)", row.bytes,
+                   pids_text(row, ","), R"(],"bytes":)", row.bytes, R"(,"memory":)",
+                   row.memory == 0 ? "null" : std::to_string(row.memory),
                    row.trouble.empty() ? "" : R"(,"error":)" + json_text(row.trouble), "}");
     std::printf("{\"containers\":[%s\n]}\n", out.c_str());
 }
@@ -81,8 +84,9 @@ std::string scope_text(const Row& row) {
 }
 
 void print_text(const std::vector<Row>& rows, bool with_scopes) {
-    constexpr const char* form = "%-20s %-8s %-40s %-12s %-16s %-16s %10s  %s%s%s\n";
-    std::printf(form, "NAME", "JOB", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", with_scopes ? "SCOPE" : "",
+    constexpr const char* form = "%-20s %-8s %-40s %-12s %-16s %-16s %10s %10s  %s%s%s\n";
+    std::printf(form, "NAME", "JOB", "IMAGE", "DIGEST", "CREATED", "RUNS SINCE", "SIZE", "MEMORY",
+                with_scopes ? "SCOPE" : "",
                 with_scopes ? "  " : "", "PIDS");
     for (const Row& row : rows) {
         if (!row.trouble.empty()) std::fprintf(stderr, "berth: %s\n", row.trouble.c_str());
@@ -90,7 +94,8 @@ void print_text(const std::vector<Row>& rows, bool with_scopes) {
                     printable(row.record.image, 1024).c_str(),
                     row.record.digest.empty() ? "-" : short_digest(row.record.digest).c_str(),
                     shown_time(row.record.created).c_str(), row.running ? shown_time(*row.running).c_str() : "-",
-                    human_bytes(row.bytes).c_str(), with_scopes ? scope_text(row).c_str() : "",
+                    human_bytes(row.bytes).c_str(), row.memory == 0 ? "-" : human_bytes(row.memory).c_str(),
+                    with_scopes ? scope_text(row).c_str() : "",
                     with_scopes ? "  " : "", pids_text(row, " ").c_str());
     }
 }

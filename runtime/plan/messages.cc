@@ -185,12 +185,17 @@ Message encode(const HelperInfo& info) {
     Message out = message_of(MessageType::info);
     out.add_number("user-namespace", info.user_namespace);
     out.add_number("started", static_cast<uint64_t>(info.started));
+    if (info.memory != 0) out.add_number("memory", info.memory);
     return out;
 }
 
 HelperInfo decode_info(const Message& message) {
     expect(message, MessageType::info);
-    return {message.number("user-namespace", UINT64_MAX), static_cast<int64_t>(message.number("started", INT64_MAX))};
+    HelperInfo out{message.number("user-namespace", UINT64_MAX),
+                   static_cast<int64_t>(message.number("started", INT64_MAX))};
+    // Another release's does not say it.
+    if (message.find("memory")) out.memory = message.number("memory", UINT64_MAX);
+    return out;
 }
 
 Message status_message() {

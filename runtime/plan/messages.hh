@@ -100,6 +100,7 @@ struct Failure {
 struct HelperInfo {
     uint64_t user_namespace = 0;  ///< inode number, by which the container's processes are recognised
     int64_t started = 0;          ///< seconds since 1970
+    uint64_t memory = 0;          ///< bytes that the helper, which is the file server, has; 0: not known
     bool operator==(const HelperInfo&) const = default;
 };
 

@@ -332,3 +332,18 @@ TEST_CASE("a container may have ipc, network and host name of its own, and those
     std::string port = scene.program("berth", {"run", "--net", "--ipc", "--uts", scene.image, "inside"});
     CHECK_THAT(port, Catch::EndsWith("|0"));
 }
+
+TEST_CASE("berth ps tells what the file server of a named container that runs has in memory", "[kernel][named]") {
+    NEED_CONTAINERS();
+    NamedScene scene;
+    Outcome seen = as_user([&] {
+        UsedContainer used = scene.use("mine");
+        std::string running = output_of(scene.command("berth", {"ps", "--json"}));
+        leave(std::move(used.connection));
+        return running + output_of(scene.command("berth", {"ps", "--json"}));
+    });
+    CHECK(seen.error == "");
+    // Of some megabytes, and of none when it does not run.
+    CHECK_THAT(seen.text, Catch::Matches("[^]*\"running\":true[^]*\"memory\":[0-9]{7,8}\\}[^]*"
+                                         "\"running\":false[^]*\"memory\":null\\}[^]*"));
+}

@@ -90,6 +90,7 @@ TEST_CASE("messages: of another release records are passed over that are not kno
     CHECK(decode_task(task) == TaskRequest{1, {"A=1"}});
     CHECK(decode_ready(ready) == Ready{"/w", {}, ""});
     CHECK(decode_info(info) == HelperInfo{5, 6});
+    CHECK(decode_info(encode(HelperInfo{5, 6, 7 << 20})) == HelperInfo{5, 6, 7 << 20});
     CHECK(decode_failure(failure) == Failure{"x", 1, false});
     // What every release of this version has is not left out.
     std::erase_if(task.records, [](const auto& record) { return record.first == "local-id"; });

@@ -15,6 +15,7 @@
 #include "runtime/base/channel.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/memory_room.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
@@ -105,7 +106,7 @@ class Helper {
             stopping_ = true;
         } else if (plan::is(message, plan::MessageType::status)) {
             ino_t inode = sys::stat_of(container_.user_namespace.get(), "the user namespace").st_ino;
-            client.outbox.push(plan::encode(plan::HelperInfo{inode, started_}));
+            client.outbox.push(plan::encode(plan::HelperInfo{inode, started_, own_memory(container_.proc.get())}));
         } else if (auto refusal = plan::refusal_of(message)) {
             client.outbox.push(plan::encode(*refusal));
         } else {
