@@ -68,7 +68,8 @@ def make_root(options):
 def as_user(options, command):
     group = str(pwd.getpwnam(options.user).pw_gid)
     return ["setpriv", "--reuid", options.user, "--regid", group, "--clear-groups", "--", "env",
-            "HOME=/nonexistent", "MPLCONFIGDIR=/tmp/matplotlib", *command]
+            "HOME=/nonexistent", "XDG_CACHE_HOME=/tmp",
+            "MPLCONFIGDIR=/tmp/matplotlib", *command]
 
 
 def make_layout(root, layout):
@@ -215,7 +216,10 @@ def turns(rows, names, options):
     table, void = {name: [] for name in names}, dict.fromkeys(names, 0)
     for name in names:
         measure(rows, name, options)
+    end = time.monotonic() + options.seconds
     for _ in range(options.turns):
+        if time.monotonic() > end:
+            break
         for name in names:
             for _ in range(options.tries):
                 figures, others = measure(rows, name, options)
@@ -314,6 +318,7 @@ def main():
     options.add_argument("build")
     options.add_argument("--turns", type=int, default=15)
     options.add_argument("--tries", type=int, default=4)
+    options.add_argument("--seconds", type=float, default=3600, help="no turn begins later")
     options.add_argument("--rows", default="node,again,store,plain,file,squashfuse,kernel")
     options.add_argument("--small", action="store_true")
     options.add_argument("--load", type=float, default=0.1)
