@@ -99,7 +99,7 @@ all_flags = $(base_flags) $(package_flags) $(CPPFLAGS) $(CXXFLAGS)
 
 # A folder is a layer and becomes one archive; the order is the link order, from the top down (scripts/check-layers has
 # it from the bottom up).
-layers := migrate doctor step container images hooks sandbox mount trust host store oci squash enroot plan \
+layers := apptainer migrate doctor step container images hooks sandbox mount trust host store oci squash enroot plan \
   telemetry config request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
@@ -115,7 +115,7 @@ archives := $(call archives_of,$(layers))
 berth_sources := $(call sources_in,runtime/cli)
 berth_archives := $(call archives_of,$(filter-out oci trust,$(layers)))
 pull_sources := $(call sources_in,runtime/pull)
-pull_archives := $(call archives_of,$(filter-out migrate doctor step container mount,$(layers)))
+pull_archives := $(call archives_of,$(filter-out apptainer migrate doctor step container mount,$(layers)))
 # It may change GPUs as root, and has nothing of what makes containers.
 mig_sources := $(call sources_in,runtime/mig)
 mig_archives := $(call archives_of,host plan telemetry config request base)
@@ -188,7 +188,10 @@ all_sources := $(sort $(foreach layer,$(layers),$(sources_$(layer))) $(berth_sou
   $(plugin_sources) $(plugin_messages) $(unit_sources) $(model_sources) tests/cluster/read_profile.cc \
   $(kernel_sources) $(gpu_sources))
 
-programs := $(if $(berth_sources),$(BUILD)/berth $(BUILD)/enroot) $(if $(pull_sources),$(BUILD)/berth-pull) \
+# By which `berth` is called too.
+other_names := enroot apptainer singularity
+programs := $(if $(berth_sources),$(addprefix $(BUILD)/,berth $(other_names))) \
+  $(if $(pull_sources),$(BUILD)/berth-pull) \
   $(if $(mig_sources),$(BUILD)/berth-mig)
 plugin_folder := $(BUILD)$(if $(SLURM),/slurm-$(slurm_release))
 plugin := $(if $(wildcard spank/*.cc),$(plugin_folder)/spank_berth.so)
@@ -200,7 +203,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   bench-again bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
   bench-start pictures \
   soak soak-run bench-ab \
-  install install-files install-enroot install-mig deb rpm dist tarball tidy wrap format \
+  install install-files install-enroot install-apptainer install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
@@ -295,8 +298,8 @@ $(BUILD)/berth: $(call objects,$(berth_sources) $(sanitizer_sources)) $(berth_ar
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(if $(SAN),,-static-libstdc++ -static-libgcc) \
 	  $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
 
-# The same program, which goes by its name (docs/adr/0113).
-$(BUILD)/enroot: | $(BUILD)/berth
+# The same program, which goes by its name (docs/adr/0113, 0207).
+$(addprefix $(BUILD)/,$(other_names)): | $(BUILD)/berth
 	ln -sf berth $@
 
 $(BUILD)/berth-pull: $(call objects,$(pull_sources) $(sanitizer_sources)) $(pull_archives)
@@ -508,6 +511,7 @@ format             formats all of the C++
 install            into PREFIX and SYSCONFDIR, below DESTDIR
 install-files      of that, what is not compiled
 install-enroot     Berth under the name enroot, too
+install-apptainer  Berth under the names apptainer and singularity, too
 install-mig        berth-mig and what calls it, too
 deb                packages of Debian, in $(BUILD)/deb
 rpm                packages of RHEL and its relatives

@@ -5,12 +5,14 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/nearest.hh"
 #include "runtime/base/text.hh"
+#include "runtime/cli/apptainer_program.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/enroot_program.hh"
 #include "runtime/config/site_file.hh"
@@ -147,7 +149,9 @@ void note_unknown_variables(Command* command) {
 
 int main(int argc, char** argv) {
     const char* slash = std::strrchr(argv[0], '/');
-    if (std::strcmp(slash ? slash + 1 : argv[0], "enroot") == 0) return berth::cli::enroot_program(argc, argv);
+    std::string_view name = slash ? slash + 1 : argv[0];
+    if (name == "enroot") return berth::cli::enroot_program(argc, argv);
+    if (name == "apptainer" || name == "singularity") return berth::cli::apptainer_program(argc, argv);
     Command* command = argc > 1 ? command_of(argv[1]) : nullptr;
     if (!command) {
         if (argc > 1)

@@ -8,6 +8,7 @@
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/cli/run_named.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/flat.hh"
 #include "runtime/request/reference.hh"
@@ -32,7 +33,7 @@ auto watched(const RunOptions& options, StartEvent* event, Action action) {
     PullWatch watch;
     watch.bars = !options.quiet;
     if (!options.quiet)
-        watch.progress = [](const std::string& line) { std::fprintf(stderr, "berth: %s\n", line.c_str()); };
+        watch.progress = options.tell ? options.tell : show_note;
     if (event != nullptr) watch.fetched = [event](const PullResult& result) { event->pulled(result); };
     watch.descriptor = signals.descriptor();
     watch.ready = [&] {

@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "hooks/devices.hh"
+#include "runtime/base/error.hh"
 #include "runtime/base/inherited.hh"
+#include "runtime/base/text.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/open_for_person.hh"
@@ -21,11 +23,13 @@
 #include "runtime/container/start.hh"
 #include "runtime/container/task_process.hh"
 #include "runtime/host/facts.hh"
+#include "runtime/host/policy_facts.hh"
 #include "runtime/images/enroot_image.hh"
 #include "runtime/images/profile_record.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/images/wait_teller.hh"
 #include "runtime/plan/plan.hh"
+#include "runtime/plan/policy.hh"
 
 namespace berth::cli {
 
@@ -34,11 +38,12 @@ namespace {
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
     std::vector<std::string> environment = environment_for(options);
+    bool in_slurm = std::any_of(environment.begin(), environment.end(),
+                                [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
+    keep_what_reaches(environment, options);
     std::vector<plan::EnvironmentChange> of_plan = plan::environment_changes(plan.environment, environment);
     plan::set_working_directory(of_plan, plan.workdir, options.request);
     environment = changed_environment(environment, of_plan);
-    bool in_slurm = std::any_of(environment.begin(), environment.end(),
-                                [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
     if (!in_slurm) return environment;
     // As the plugin does for a task: Slurm's numbers may not be those of the container.
     std::vector<plan::EnvironmentChange> changes;
@@ -46,6 +51,38 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
     for (const auto& [name, value] : plan::visible_device_changes(plan.devices, all, environment))
         changes.push_back({name, value});
     return changed_environment(environment, changes);
+}
+
+/// What the front end for Apptainer's users says about a start, besides its request.
+void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Site& site) {
+    if (options.keeps_locale) plan.environment.remove.clear();
+    if (options.workdir_may_miss) plan.workdir_required = false;
+    plan.hostname = options.hostname;
+    if (options.overlay.empty()) return;
+    // It is a folder of the node's like those of mounts.
+    plan::Mount mount;
+    mount.source = options.overlay;
+    mount.target = "/";
+    std::vector<plan::Edit> edits{{mount, "option --overlay", "what the container writes"}};
+    plan::judge_sources(site, edits, real_paths(plan::policy_paths(site, edits)));
+}
+
+/// A command whose image has scripts that set variables reads them first, where that is asked for.
+void read_scripts(plan::Plan& plan, const OpenedImage& opened, const RunOptions& options) {
+    if (!opened.image.has_scripts || options.script_reader.empty()) return;
+    plan.command.insert(plan.command.begin(), options.script_reader.begin(), options.script_reader.end());
+    // The shell puts them in, once it has read what they refer to.
+    plan.environment.user.clear();
+}
+
+ContainerStorage storage_for(const RunOptions& options, const DiskUpper& upper) {
+    ContainerStorage out = upper.storage();
+    if (!options.overlay.empty()) {
+        out.path = options.overlay;
+        out.setting = "--overlay";
+    }
+    out.in_place = options.in_place;
+    return out;
 }
 
 /// What will save the container when the command has ended well; none when that is not asked for.
@@ -70,7 +107,8 @@ int run_command(StartedContainer& container, const plan::Plan& plan, const RunOp
     try {
         int code = 0;
         {
-            Task command = start_task(container, plan.command, task_environment(plan, options), options.terminal);
+            Task command = start_task(container, plan.command, task_environment(plan, options), options.terminal,
+                                      options.complain);
             event.started();
             code = attend_task(command, watched, container.server.end.get());
         }
@@ -93,15 +131,22 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);
-    if (options.verbose) std::ranges::for_each(opened.image.notes, show_note);
+    auto tell = options.tell ? options.tell : show_note;
+    if (options.verbose && options.script_reader.empty()) std::ranges::for_each(opened.image.notes, tell);
+    if (options.in_place && opened.image.directory.empty())
+        throw Error(cat("--writable: ", printable(options.request.image, 4096),
+                        " is no directory; write --writable-tmpfs, or --overlay FOLDER to keep what is written"));
     take_shell(caller, opened.image);
+    if (!options.home.empty()) caller.home = options.home;
     plan::ImageConfig config = config_at_start(opened.image, environment_for(options));
     std::vector<plan::ContainerEdits> devices =
-        device_edits(opened.image, site, environment_for(options), show_note);
-    add_image_fstab(devices, opened.image, environment_for(options), show_note);
+        device_edits(opened.image, site, environment_for(options), tell);
+    add_image_fstab(devices, opened.image, environment_for(options), tell);
     plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
+    take_apptainers(decided, options, site);
     decided.command = command_of(options, config);
-    if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), show_note);
+    read_scripts(decided, opened, options);
+    if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), tell);
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
@@ -111,12 +156,13 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     std::optional<ProfileRecord> record;
     if (options.record) record.emplace(opened, open_store(site, caller), options.request.image);
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
-    DiskUpper upper(decided.writable ? upper_folder(site, caller, {}) : "");
-    ContainerStorage storage = upper.storage();
+    bool on_disk = decided.writable && options.overlay.empty() && !options.in_place;
+    DiskUpper upper(on_disk ? upper_folder(site, caller, {}) : "");
+    ContainerStorage storage = storage_for(options, upper);
     storage.saved = saver != nullptr;
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
     std::optional<WaitTeller> tell_waits;
-    if (arrivals) tell_waits.emplace(std::move(arrivals), std::chrono::seconds(site.limits.stall_time), show_note);
+    if (arrivals) tell_waits.emplace(std::move(arrivals), std::chrono::seconds(site.limits.stall_time), tell);
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);
@@ -126,7 +172,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("end");
     if (record) {
         record->keep();
-        show_note(record->text());
+        tell(record->text());
     }
     if (saver) code = save_after(*saver, container.upper.get(), code, options.request.save);
     upper.remove();

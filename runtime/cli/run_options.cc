@@ -204,17 +204,31 @@ std::vector<std::string> wrapped(std::vector<std::string> command, const RunOpti
     return command;
 }
 
+namespace {
+
+/// Removes what does not get in, unless it is asked for by its name.
+void keep(std::vector<std::string>& environment, const RunOptions& options,
+          const std::function<bool(const std::string& name)>& gets_in) {
+    if (!gets_in) return;
+    std::erase_if(environment, [&](const std::string& text) {
+        std::string name = text.substr(0, text.find('='));
+        const std::vector<std::string>& kept = options.request.env;
+        return !gets_in(name) && std::find(kept.begin(), kept.end(), name) == kept.end();
+    });
+}
+
+}  // namespace
+
+void keep_what_reaches(std::vector<std::string>& environment, const RunOptions& options) {
+    keep(environment, options, options.reaches);
+}
+
 std::vector<std::string> environment_for(const RunOptions& options) {
     std::vector<plan::EnvironmentChange> changes;
     for (const std::string& text : options.set)
         changes.push_back({text.substr(0, text.find('=')), text.substr(text.find('=') + 1)});
     std::vector<std::string> out = environment_of_this_process();
-    if (options.passes)
-        std::erase_if(out, [&](const std::string& text) {
-            std::string name = text.substr(0, text.find('='));
-            const std::vector<std::string>& kept = options.request.env;
-            return !options.passes(name) && std::find(kept.begin(), kept.end(), name) == kept.end();
-        });
+    keep(out, options, options.passes);
     return plan::with_device_variables(changed_environment(std::move(out), changes), options.request);
 }
 

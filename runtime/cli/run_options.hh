@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.hh"
 #include "runtime/plan/image_config.hh"
 #include "runtime/plan/running_job.hh"
 #include "runtime/request/request.hh"
@@ -34,6 +35,19 @@ struct RunOptions {
     std::vector<std::string> fallback;  ///< what is run where the image names no command; empty: that is an error
     /// which of this process's variables the command gets, besides those of request.env; empty: all
     std::function<bool(const std::string& name)> passes = {};
+
+    // Of the front end for Apptainer's users (runtime/cli/apptainer) alone.
+    /// the same, but what is left out still counts for the container's devices
+    std::function<bool(const std::string& name)> reaches = {};
+    std::string home;                        ///< in the container; empty: as outside
+    bool keeps_locale = false;               ///< LANG and the like get in
+    bool workdir_may_miss = false;           ///< the working directory is made where the image has none
+    std::vector<std::string> script_reader;  ///< words before a command whose image has scripts to read
+    std::string overlay;                     ///< folder that takes what is written; empty: the site's way
+    bool in_place = false;                   ///< what is written goes to the image, a directory
+    std::string hostname;                    ///< of the container; empty: the node's
+    std::function<int(const Error& error)> complain = {};    ///< of start_task()
+    std::function<void(const std::string& line)> tell = {};  ///< in place of a line "berth: ..." on standard error
 };
 
 /// What is run: the command with or without the image's entrypoint, which goes before it when that is asked for, and
@@ -47,6 +61,9 @@ std::vector<std::string> wrapped(std::vector<std::string> command, const RunOpti
 /// What the command's environment is made of: this process's, as far as it passes, with --env and the variables of
 /// --environment that may choose devices.
 std::vector<std::string> environment_for(const RunOptions& options);
+
+/// Removes from `environment` what does not reach the command, see RunOptions::reaches.
+void keep_what_reaches(std::vector<std::string>& environment, const RunOptions& options);
 
 /// Takes --env texts apart: names whose value outside counts, and what is to be set. Throws Error.
 void take_environment(const std::vector<std::string>& texts, RunOptions& options);

@@ -73,7 +73,7 @@ class PlainUmask {
 };
 
 /// Leaves the node's namespaces that the plan says, and keeps the new ones for those who join.
-void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own) {
+void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces& own, const std::string& hostname) {
     for (const plan::NamespaceKind& kind : plan::namespace_kinds) {
         // That of processes is not for this one, which serves them, but for those that it starts.
         if (!(own.*kind.wanted) || kind.type == CLONE_NEWPID) continue;
@@ -83,6 +83,8 @@ void enter_own_namespaces(StartedContainer& container, const plan::OwnNamespaces
         container.namespaces.push_back({kind.type, sys::open_file(cat("/proc/self/ns/", kind.word), O_RDONLY)});
     }
     if (own.net) sys::raise_loopback();
+    if (own.uts && !hostname.empty() && ::sethostname(hostname.data(), hostname.size()) != 0)
+        throw SysError(cat("giving the container the host name ", printable(hostname)));
 }
 
 /// Makes the pid namespace, when one is wanted; the result is its /proc. Before threads are started, whose memory the
@@ -104,7 +106,7 @@ void enter_pid_namespace(const StartedContainer& container) {
 void enter_namespaces(StartedContainer& container, const plan::Plan& plan, uint64_t servers) {
     sandbox::reset_oom_score();
     sandbox::enter_user_namespace(plan.identity);
-    enter_own_namespaces(container, plan.unshare);
+    enter_own_namespaces(container, plan.unshare, plan.hostname);
     container.proc = sys::open_file("/proc", O_PATH | O_DIRECTORY);
     container.user_namespace = sys::open_file("/proc/self/ns/user", O_RDONLY);
     container.mount_namespace = sys::open_file("/proc/self/ns/mnt", O_RDONLY);
@@ -203,6 +205,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
     Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
        disk = clone_directory(storage.path, {}, O_NOFOLLOW);
+    if (storage.in_place) shared = std::move(directory);
     // Before the staging area hides a directory of the node.
     bool has_old_programs = !shared && has_32_bit_loader(image);
     sys::make_mounts_private();

@@ -27,6 +27,7 @@ struct ContainerStorage {
     std::string path;
     std::string source = "berth";  ///< name of its root in the mount table
     std::string setting = "data.path or BERTH_DATA_PATH";  ///< where that is said
+    bool in_place = false;         ///< what is written goes to the image itself, which is a directory
     bool saved = false;            ///< what it has written to memory becomes an image at its end
 };
 

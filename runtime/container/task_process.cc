@@ -34,6 +34,7 @@ struct Launch {
     const std::vector<std::string>& command;
     const std::vector<std::string>& environment;
     bool terminal;
+    const StartComplaint& complain;
     bool forks;   ///< the pid namespace that it joins is only for its children
     Fd parent;    ///< handle of the process that started it
     Fd channel = Fd();  ///< its end of the connection to that process, where there is anything to tell
@@ -64,6 +65,11 @@ void tie_to(int parent) {
     execute_command(launch.command, launch.environment);
 }
 
+int complain_as_berth(const Error& error) {
+    std::fprintf(stderr, "berth: %s\n", error.what());
+    return error.exit_code();
+}
+
 /// The child's life: joins the container and becomes the command. Never returns.
 [[noreturn]] void become(const Launch& launch) {
     int code = exit_failure;
@@ -80,8 +86,7 @@ void tie_to(int parent) {
         if (launch.terminal) take_terminal(launch.channel.get());
         execute(launch);
     } catch (const Error& error) {
-        std::fprintf(stderr, "berth: %s\n", error.what());
-        code = error.exit_code();
+        code = launch.complain ? launch.complain(error) : complain_as_berth(error);
     }
     std::fflush(nullptr);
     _exit(code);
@@ -173,11 +178,12 @@ std::vector<plan::EnvironmentChange> changes_but(const std::vector<std::string>&
 }
 
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
-                const std::vector<std::string>& environment, bool terminal) {
+                const std::vector<std::string>& environment, bool terminal, const StartComplaint& complain) {
     Launch launch{.container = container,
                   .command = command,
                   .environment = environment,
                   .terminal = terminal,
+                  .complain = complain,
                   .forks = joins_pid_namespace(container),
                   .parent = sys::pidfd_open(::getpid())};
     size_t messages = (launch.forks ? 1 : 0) + (terminal ? 1 : 0);

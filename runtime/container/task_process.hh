@@ -2,10 +2,12 @@
 #pragma once
 #include <signal.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.hh"
 #include "runtime/base/pid.hh"
 #include "runtime/container/start.hh"
 #include "runtime/container/terminal.hh"
@@ -33,11 +35,15 @@ struct Task {
     std::unique_ptr<TerminalRelay> terminal;  ///< none where it has the caller's streams
 };
 
+/// Tells what forbids a start, in the process that was to be the command; the result is the exit code.
+using StartComplaint = std::function<int(const Error& error)>;
+
 /// Starts `command` in the container, by joining it; it ends with this process. With `terminal` it gets one of the
 /// container's, which is relayed to the caller's. What forbids the start is said on standard error, and becomes the
-/// exit code. Throws SysError when there can be no child.
+/// exit code, unless `complain` does otherwise. Throws SysError when there can be no child.
 Task start_task(const StartedContainer& container, const std::vector<std::string>& command,
-                const std::vector<std::string>& environment, bool terminal = false);
+                const std::vector<std::string>& environment, bool terminal = false,
+                const StartComplaint& complain = {});
 
 /// Passes the `watched` signals (which are blocked) on to the command until it ends; returns its exit code as a shell
 /// would. Stops when the command is stopped as a shell's job is. Reaps all children of this process. When `connection`

@@ -35,6 +35,7 @@ constexpr const char* runscript = "/.singularity.d/runscript";
 struct SaidByFiles {
     plan::ImageConfig config;
     std::vector<std::string> notes;
+    bool has_scripts = false;  ///< that do more than set variables
 };
 
 /// NAME in a directory of the image, or nothing when it is no regular file of a reasonable size.
@@ -51,7 +52,8 @@ SaidByFiles said_by(const SifEnvironment& read, bool has_runscript) {
     SaidByFiles out;
     out.config.env = read.env;
     if (has_runscript) out.config.entrypoint = {runscript};
-    if (read.unread > 0)
+    out.has_scripts = read.unread > 0;
+    if (out.has_scripts)
         out.notes.push_back(cat("lines of /.singularity.d/env in the image that are left out, since they do more than "
                                 "set a variable to a value: ",
                                 read.unread));
@@ -85,7 +87,7 @@ SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
     uint32_t etc = index.lookup(1, "etc");
     SaidByFiles to_enroot{config_of_enroot(small_file(index, reader, etc, "environment"),
                                            small_file(index, reader, etc, "rc")),
-                          {}};
+                          {}, false};
     if (!is_of_apptainer && to_enroot.config.entrypoint == enroot_script) return to_enroot;
     SaidByFiles to_apptainer = said_to_apptainer(index, reader);
     return says_something(to_apptainer.config) || !to_apptainer.notes.empty() ? to_apptainer : to_enroot;
@@ -103,6 +105,7 @@ ContainerImage open_squashfs(Fd file, const std::string& path) {
         SaidByFiles said = said_in(out.index, file.get(), read.place.size > 0);
         if (says_something(said.config)) out.index = index_with(said.config);
         out.of_enroot = said.config.entrypoint == enroot_script;
+        out.has_scripts = said.has_scripts;
         out.notes = std::move(said.notes);
     }
     out.layers = squash::for_each_layer(std::move(file), read.layers.size());
@@ -165,7 +168,8 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
         throw Error(cat("opening the image ", printable(path, 4096), ": it is a folder of skopeo's dir: form; make a "
                         "layout of it with skopeo copy dir:FOLDER oci:OTHER, and write oci:OTHER"));
     SaidByFiles said{
-        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc")), {}};
+        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc")),
+        {}, false};
     if (said.config.entrypoint != enroot_script)
         if (SaidByFiles other = said_to_apptainer(directory.get());
             says_something(other.config) || !other.notes.empty())
@@ -174,6 +178,7 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
     ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, said.config)),
                        {}, {}, path};
+    out.has_scripts = said.has_scripts;
     out.notes = std::move(said.notes);
     out.directory_identity = {here.st_dev, here.st_ino};
     out.of_enroot = said.config.entrypoint == enroot_script;

@@ -66,6 +66,7 @@ struct Plan {
     bool mount_home = false;
     std::vector<std::string> mounts;  ///< that the user asked for, as mount_key() has them
     OwnNamespaces unshare;
+    std::string hostname;  ///< in a UTS namespace of its own; empty: the node's
     uint64_t tmpfs_size = 0;
     std::vector<Edit> edits;  ///< in the order they are done
     SourcePolicy sources;     ///< of their mounts; see judge_sources()

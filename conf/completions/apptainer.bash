@@ -1,0 +1,20 @@
+# Completion of apptainer(1) and singularity for bash: commands, flags, files.
+
+_berth_apptainer_commands="exec run shell test pull inspect cache registry version help"
+
+_berth_apptainer() {
+  local line=${COMP_LINE:0:COMP_POINT} words word command answers=''
+  read -ra words <<< "$line"
+  [[ $line != *' ' ]] || words+=('')
+  word=${words[-1]} command=${words[1]:-}
+  if (( ${#words[@]} <= 2 )); then
+    answers=$_berth_apptainer_commands
+  elif [[ $command == @(cache|registry) && ${#words[@]} == 3 ]]; then
+    [[ $command == cache ]] && answers='list clean' || answers='login logout'
+  elif [[ $word == -* && " $_berth_apptainer_commands " == *" $command "* ]]; then
+    answers="$("${words[0]}" "$command" --list-options 2> /dev/null | sed -n 's/^\(-[^=]*\).*/\1/p') --help"
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$answers" -- "$word")
+}
+
+complete -o default -F _berth_apptainer apptainer singularity

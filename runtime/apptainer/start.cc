@@ -1,0 +1,385 @@
+#include "runtime/apptainer/start.hh"
+
+#include <algorithm>
+
+#include "runtime/apptainer/binds.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/request/mounts.hh"
+
+namespace berth::apptainer {
+
+namespace {
+
+/// Folders that a container has of its own, whatever the caller's working directory is.
+constexpr const char* systems[] = {"/",    "/bin", "/etc", "/lib", "/lib64", "/mnt",
+                                   "/opt", "/sbin", "/usr", "/var", "/dev",   "/sys"};
+
+bool is_below(const std::string& path, const std::string& folder) {
+    return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
+}
+
+std::string absolute(const std::string& path, const Place& place) {
+    return plan::normalised(path.starts_with('/') ? path : path_from(place.cwd, path));
+}
+
+std::string last(const Given& given, std::string_view name) {
+    auto found = given.find(name);
+    return found == given.end() || found->second.empty() ? std::string() : found->second.back();
+}
+
+std::vector<std::string> listed(const Given& given, std::string_view name) {
+    std::vector<std::string> out;
+    if (auto found = given.find(name); found != given.end())
+        for (const std::string& text : found->second)
+            for (const std::string& field : csv_fields(text))
+                if (!trimmed(field).empty()) out.emplace_back(trimmed(field));
+    return out;
+}
+
+/// Makes a Start of what was given, a part after the other.
+class Translator {
+  public:
+    Translator(const Given& given, const Place& place) : given_(given), place_(place) {
+        bool all = has("containall") || has("compat");
+        contain_ = all || has("contain");
+        root_ = has("fakeroot");
+        skipped_ = listed(given_, "no-mount");
+        start_.request.unshare.pid = (all || has("pid")) && !has("no-pid");
+        start_.request.unshare.ipc = all || has("ipc");
+    }
+
+    Start run() {
+        check_skipped();
+        take_root();
+        take_home();
+        take_temporary();
+        // The user's own come after what is mounted by default.
+        take_cwd();
+        take_scratch();
+        take_binds();
+        take_namespaces();
+        take_devices();
+        start_.plain_umask = has("no-umask") || has("compat");
+        if (has("disable-cache"))
+            start_.warnings.emplace_back(
+                "--disable-cache: an image of a registry is kept in Berth's store all the same");
+        return std::move(start_);
+    }
+
+  private:
+    bool has(std::string_view name) const { return given_.contains(name); }
+    bool skips(const char* what) const {
+        return std::find(skipped_.begin(), skipped_.end(), what) != skipped_.end();
+    }
+
+    void mount(const std::string& source, const std::string& target) {
+        plan::MountRequest one;
+        one.source = source;
+        one.target = target;
+        start_.request.mounts.push_back(std::move(one));
+    }
+
+    void mount_unasked(const std::string& path, bool optional) {
+        plan::MountRequest one;
+        one.source = one.target = path;
+        one.optional = optional;
+        start_.unasked.push_back(std::move(one));
+    }
+
+    void mount_empty(const std::string& target) {
+        plan::MountRequest one;
+        one.kind = plan::MountRequest::Kind::tmpfs;
+        one.target = target;
+        // Programs look at who may write to a home.
+        if (target == start_.home) one.options = {{"mode", "0750"}};
+        start_.request.mounts.push_back(std::move(one));
+    }
+
+    /// A folder of --workdir where there is one, else memory.
+    void mount_own(const std::string& name, const std::string& target) {
+        if (!has("workdir")) return mount_empty(target);
+        std::string folder = cat(absolute(last(given_, "workdir"), place_), "/", name);
+        start_.folders.push_back(folder);
+        mount(folder, target);
+    }
+
+    void check_skipped() const {
+        for (const std::string& word : skipped_) {
+            for (const char* system : {"proc", "sys", "dev", "devpts"})
+                if (word == system)
+                    throw Error(cat("--no-mount ", word, ": a container has these in any case; what they show of the "
+                                    "node is less than with Apptainer"));
+            const char* known[] = {"home", "tmp", "cwd", "hostfs", "bind-paths"};
+            if (std::find(std::begin(known), std::end(known), word) == std::end(known))
+                throw Error(cat("--no-mount ", printable(word, 4096), ": write home, tmp, cwd, hostfs or bind-paths; "
+                                "nothing else is mounted unasked"));
+        }
+    }
+
+    void take_root() {
+        bool tmpfs = has("writable-tmpfs") || has("compat");
+        std::vector<std::string> overlays = listed(given_, "overlay");
+        if (overlays.size() > 1) throw Error("--overlay: several are not put together; write one folder");
+        if (has("writable") && (has("writable-tmpfs") || !overlays.empty()))
+            throw Error("--writable goes with neither --writable-tmpfs nor --overlay; write one of them");
+        start_.in_place = has("writable");
+        if (!overlays.empty()) take_overlay(overlays[0]);
+        start_.request.writable = tmpfs || start_.in_place || !start_.overlay.empty();
+        start_.request.remap_root = root_;
+        start_.request.entrypoint = false;
+    }
+
+    void take_overlay(const std::string& text) {
+        size_t colon = text.rfind(':');
+        std::string option = colon == text.npos ? "" : text.substr(colon + 1);
+        if (option == "ro")
+            throw Error(cat("--overlay ", printable(text, 4096),
+                            ": an overlay that is only read is not put over an image; mount its folders by --bind"));
+        start_.overlay = absolute(option == "rw" ? text.substr(0, colon) : text, place_);
+    }
+
+    void take_home() {
+        std::string text = last(given_, "home"), account = root_ ? "/root" : place_.home.empty() ? "/" : place_.home;
+        std::vector<std::string> parts = split(text, ':');
+        if (parts.size() > 2) throw Error(cat("--home ", printable(text, 4096), ": write SRC or SRC:DST"));
+        std::string source = text.empty() ? place_.home : absolute(parts[0], place_);
+        start_.home = text.empty() ? account : parts.size() == 2 ? parts[1] : source;
+        if (!start_.home.starts_with('/'))
+            throw Error(
+                cat("--home ", printable(text, 4096), ": the home in the container is to be absolute; write SRC:/DST"));
+        start_.home = plan::normalised(start_.home);
+        start_.request.mount_home = false;
+        if (has("no-home") || skips("home") || start_.home == "/") return;
+        if (!text.empty())
+            mount(source, start_.home);
+        else if (contain_)
+            mount_own("home", start_.home);
+        else if (!source.empty())
+            start_.request.mount_home = true;
+        if (!contain_ || !text.empty()) visible_.push_back({source, start_.home});
+    }
+
+    void take_temporary() {
+        if (skips("tmp")) return;
+        for (const auto& [target, name] : {std::pair("/tmp", "tmp"), std::pair("/var/tmp", "var_tmp")}) {
+            if (contain_) {
+                mount_own(name, target);
+            } else {
+                mount_unasked(target, true);
+                visible_.push_back({target, target});
+            }
+        }
+    }
+
+    bool is_visible(const std::string& path) const {
+        return std::any_of(visible_.begin(), visible_.end(),
+                           [&](const auto& one) { return one.first == one.second && is_below(path, one.first); });
+    }
+
+    void take_cwd() {
+        std::string asked = last(given_, "cwd");
+        if (asked.empty()) asked = last(given_, "pwd");
+        start_.workdir_asked = !asked.empty();
+        bool kernels = is_below(place_.cwd, "/proc") || is_below(place_.cwd, "/sys") || is_below(place_.cwd, "/dev");
+        bool system = std::find(std::begin(systems), std::end(systems), place_.cwd) != std::end(systems);
+        bool mounted = is_visible(place_.cwd);
+        if (!contain_ && !skips("cwd") && !kernels && !system && !mounted) {
+            mount_unasked(place_.cwd, false);
+            mounted = true;
+        }
+        bool stays = mounted || (!contain_ && system);
+        start_.request.workdir = start_.workdir_asked ? asked : stays ? place_.cwd : start_.home;
+    }
+
+    void take_scratch() {
+        for (const std::string& text : listed(given_, "scratch")) {
+            std::string target = plan::normalised(text.starts_with('/') ? text : "/" + text);
+            mount_own("scratch" + target, target);
+        }
+    }
+
+    void take_binds() {
+        std::string targets;
+        auto add = [&](Bind one) {
+            one.mount.source = absolute(one.mount.source, place_);
+            if (!one.mount.target.starts_with('/')) one.mount.target = absolute(one.mount.target, place_);
+            if (one.nested) targets += cat(targets.empty() ? "" : ",", one.mount.target);
+            start_.request.mounts.push_back(std::move(one.mount));
+        };
+        if (auto texts = given_.find("bind"); texts != given_.end())
+            for (const std::string& text : texts->second)
+                for (Bind& one : binds_of(text)) add(std::move(one));
+        if (auto texts = given_.find("mount"); texts != given_.end())
+            for (const std::string& text : texts->second)
+                for (Bind& one : binds_of_mount(text)) add(std::move(one));
+        set_both("BIND", targets);
+    }
+
+    void take_namespaces() {
+        std::string network = last(given_, "network");
+        bool none = network == "none", net = has("net") || none;
+        if (net && !none && !(network.empty() && root_))
+            throw Error(cat(network.empty() ? "--net" : cat("--network ", printable(network)),
+                            ": networks of CNI need root; write --net --network none, or neither for the node's"));
+        if (!network.empty() && !none && network != "host")
+            throw Error(cat("--network ", printable(network),
+                            ": networks of CNI need root; write none, or leave it out for the node's"));
+        start_.request.unshare.net = net;
+        start_.hostname = last(given_, "hostname");
+        start_.request.unshare.uts = has("uts") || !start_.hostname.empty();
+    }
+
+    void take_devices() {
+        start_.request.devices = listed(given_, "device");
+        if (has("nv") || has("nvccli")) {
+            start_.devices.emplace_back("NVIDIA_VISIBLE_DEVICES=all");
+            start_.devices.emplace_back("NVIDIA_DRIVER_CAPABILITIES=all");
+        }
+        if (has("no-nv")) start_.devices = {"NVIDIA_VISIBLE_DEVICES=void"};
+        if (has("rocm") || has("no-rocm"))
+            start_.devices.emplace_back(has("no-rocm") ? "AMD_VISIBLE_DEVICES=void" : "AMD_VISIBLE_DEVICES=all");
+    }
+
+    void set_both(const char* name, const std::string& value) {
+        for (const char* prefix : {"APPTAINER_", "SINGULARITY_"}) start_.set.push_back(cat(prefix, name, "=", value));
+    }
+
+    const Given& given_;
+    const Place& place_;
+    std::vector<std::string> skipped_;
+    std::vector<std::pair<std::string, std::string>> visible_;  ///< of the node: source and target
+    bool contain_ = false, root_ = false;
+    Start start_;
+};
+
+constexpr const char* prompt = "Apptainer> ";
+
+/// In single quotes, for a shell.
+std::string quoted(std::string_view text) {
+    std::string out = "'";
+    for (char letter : text)
+        if (letter == '\'')
+            out += "'\\''";
+        else
+            out += letter;
+    return out + "'";
+}
+
+/// In double quotes, so that it puts in variables; $$ stands for a dollar sign.
+std::string for_shell(std::string_view text) {
+    std::string out = "\"";
+    for (size_t i = 0; i < text.size(); ++i) {
+        bool dollar = text.substr(i).starts_with("$$");
+        if (dollar) ++i;
+        if (dollar || text[i] == '"' || text[i] == '`' || text[i] == '\\') out += '\\';
+        out += text[i];
+    }
+    return out + "\"";
+}
+
+std::string last_part(const std::string& path) {
+    size_t end = path.find_last_not_of('/');
+    if (end == path.npos) return path;
+    std::string whole = path.substr(0, end + 1);
+    return whole.substr(whole.rfind('/') + 1);
+}
+
+}  // namespace
+
+const char* word_of(Action action) {
+    switch (action) {
+    case Action::exec: return "exec";
+    case Action::run: return "run";
+    case Action::shell: return "shell";
+    case Action::test: return "test";
+    }
+    return "";
+}
+
+std::string image_of(const std::string& image) {
+    auto refuse = [&](const char* why) { throw Error(cat(printable(image, 4096), ": ", why)); };
+    if (image.starts_with("docker://") || image.starts_with("oci:") || image.starts_with("oci-archive:") ||
+        image.starts_with("docker-archive:"))
+        return image;
+    if (constexpr std::string_view daemon = "docker-daemon:"; image.starts_with(daemon))
+        return "dockerd://" + image.substr(daemon.size() + (image.substr(daemon.size()).starts_with("//") ? 2 : 0));
+    if (image.starts_with("library://"))
+        refuse("images of a library are not fetched; push the image to a registry and write docker://, or name a file");
+    if (image.starts_with("shub://"))
+        refuse("images of Singularity Hub are not fetched; name a file, or docker://IMAGE");
+    if (image.starts_with("oras://"))
+        refuse("a SIF file of a registry is not run from there; fetch it by oras pull, and name the file");
+    if (image.starts_with("http://") || image.starts_with("https://") || image.starts_with("ipfs://"))
+        refuse("files are not fetched here; fetch it with curl or the like, and name the file");
+    if (image.starts_with("instance://"))
+        refuse("there are no instances; give a container a name, by berth run --name NAME and berth exec NAME");
+    if (image.empty()) refuse("the name of the image is empty");
+    bool is_path = image.starts_with('/') || image.starts_with("./") || image.starts_with("../");
+    return is_path ? image : "./" + image;
+}
+
+bool is_file(const std::string& image) {
+    std::string text = image_of(image);
+    return text.starts_with('/') || text.starts_with('.');
+}
+
+Start start_of(Action action, const std::string& image, const Given& given, const Place& place) {
+    refuse_flags(given, is_file(image));
+    Start out = Translator(given, place).run();
+    out.request.image = image_of(image);
+    out.request.entrypoint = action == Action::run;
+    bool file = is_file(image);
+    if (out.in_place && !file) throw Error(cat("--writable: ", printable(image, 4096), " is no directory of the node"));
+    auto set_both = [&](const char* name, const std::string& value) {
+        for (const char* prefix : {"APPTAINER_", "SINGULARITY_"}) out.set.push_back(cat(prefix, name, "=", value));
+    };
+    std::string path = file ? absolute(image, place) : image;
+    set_both("CONTAINER", path);
+    set_both("NAME", last_part(path));
+    out.set.push_back(cat("APPTAINER_COMMAND=", word_of(action)));
+    set_both("ENVIRONMENT", "/.singularity.d/env/91-environment.sh");
+    out.set.push_back(cat("HOME=", out.home));
+    out.set.push_back(cat("PS1=", prompt));
+    out.set.push_back(cat("PROMPT_COMMAND=PS1=\"", prompt, "\"; unset PROMPT_COMMAND"));
+    if (given.contains("cleanenv") || given.contains("containall") || given.contains("compat"))
+        out.set.emplace_back("LANG=C");
+    out.set.insert(out.set.end(), out.devices.begin(), out.devices.end());
+    return out;
+}
+
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const std::vector<std::string>& expanded) {
+    std::string script =
+        "unset LD_LIBRARY_PATH; for berth_script in /.singularity.d/env/*.sh; do "
+        "case $berth_script in */01-base.sh|*/94-appsbase.sh|*/95-apps.sh|*/99-base.sh|*/99-runtimevars.sh) continue;; "
+        "esac; "
+        "[ ! -f \"$berth_script\" ] || . \"$berth_script\"; done; unset berth_script; ";
+    for (const std::string& text : set) {
+        size_t equals = text.find('=');
+        script += cat("export ", text.substr(0, equals), "=", quoted(std::string_view(text).substr(equals + 1)), "; ");
+    }
+    for (const std::string& text : expanded) {
+        size_t equals = text.find('=');
+        script +=
+            cat("export ", text.substr(0, equals), "=", for_shell(std::string_view(text).substr(equals + 1)), "; ");
+    }
+    return {"/bin/sh", "-c", script + "exec \"$@\"", "sh"};
+}
+
+std::vector<std::string> shell_command(const std::string& asked) {
+    if (!asked.empty()) return {asked};
+    return {"/bin/sh", "-c",
+            "[ ! -x /bin/bash ] || { export SHELL=/bin/bash; exec /bin/bash --norc; }; export SHELL=/bin/sh; "
+            "exec /bin/sh"};
+}
+
+std::vector<std::string> test_command(const std::vector<std::string>& arguments) {
+    std::vector<std::string> out{"/bin/sh", "-c",
+                                 "[ ! -x /.singularity.d/test ] || exec /.singularity.d/test \"$@\"; "
+                                 "echo 'INFO:    No test script found in container, exiting' >&2",
+                                 "sh"};
+    out.insert(out.end(), arguments.begin(), arguments.end());
+    return out;
+}
+
+}  // namespace berth::apptainer

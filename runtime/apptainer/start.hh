@@ -1,0 +1,59 @@
+// What `apptainer exec`, `run` and `shell` are asked for, as a start of Berth's. Pure.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/apptainer/flags.hh"
+#include "runtime/request/request.hh"
+
+namespace berth::apptainer {
+
+enum class Action { exec, run, shell, test };
+
+/// "exec", as APPTAINER_COMMAND has it.
+const char* word_of(Action action);
+
+/// Who asks, and where.
+struct Place {
+    std::string cwd;   ///< absolute
+    std::string home;  ///< absolute, of the account
+};
+
+struct Start {
+    plan::Request request;            ///< with its image, but for the next
+    std::vector<plan::MountRequest> unasked;  ///< mounts that come before those of the request, where they may be
+    std::vector<std::string> set;     ///< NAME=VALUE of the container that beat the image's
+    std::string home;                 ///< inside
+    std::string overlay;              ///< absolute folder that takes what is written; empty: none
+    std::string hostname;             ///< empty: the node's
+    bool in_place = false;            ///< what is written goes to the image, a directory
+    bool plain_umask = false;         ///< 0022 in place of the caller's
+    bool workdir_asked = false;       ///< request.workdir is of --cwd
+    std::vector<std::string> folders; ///< absolute, to be made on the node when they are missing
+    std::vector<std::string> devices; ///< NAME=VALUE by which GPUs are asked for
+    std::vector<std::string> warnings;
+};
+
+/// The image as Berth writes it: of Apptainer's URIs, or a path. Throws Error that says what to do for those that are
+/// not opened.
+std::string image_of(const std::string& image);
+
+/// True when image_of() is that of a file or directory.
+bool is_file(const std::string& image);
+
+/// The whole start but for the command and the variables of the user's, see variables.hh. Throws Error for what cannot
+/// be.
+Start start_of(Action action, const std::string& image, const Given& given, const Place& place);
+
+/// The words before a command whose image has scripts in /.singularity.d/env that set variables by more than a value:
+/// they are read by the container's shell, and `set` and `expanded` (see variables.hh) hold after them.
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const std::vector<std::string>& expanded);
+
+/// What `shell` runs; `asked`: of --shell, or empty.
+std::vector<std::string> shell_command(const std::string& asked);
+
+/// What `test` runs.
+std::vector<std::string> test_command(const std::vector<std::string>& arguments);
+
+}  // namespace berth::apptainer

@@ -1,0 +1,38 @@
+// The commands of `apptainer` and `singularity`, the front end for scripts that were written for Apptainer. argv[0] is
+// the command's word; the result is the exit code; failures are Errors.
+#pragma once
+#include <exception>
+#include <string>
+
+namespace berth::cli {
+
+/// How much is said on standard error.
+enum class Loudness { silent, quiet, normal, debug };
+
+/// What the flags before the command say.
+struct ApptainerSettings {
+    Loudness loudness = Loudness::normal;
+};
+
+using ApptainerCommand = int(int argc, char** argv, const ApptainerSettings& settings);
+
+ApptainerCommand apptainer_exec;
+ApptainerCommand apptainer_run;
+ApptainerCommand apptainer_shell;
+ApptainerCommand apptainer_test;
+ApptainerCommand apptainer_pull;
+ApptainerCommand apptainer_inspect;
+ApptainerCommand apptainer_cache;
+ApptainerCommand apptainer_registry;
+
+/// Tells why something failed, "FATAL:   ..."; the exit code, 255.
+int tell_fatal(const std::exception& error);
+
+/// A line in Apptainer's form, where it is wanted: "INFO:    ...", "WARNING: ...".
+void tell_info(const ApptainerSettings& settings, const std::string& line);
+void tell_warning(const ApptainerSettings& settings, const std::string& line);
+
+/// A line of Berth's, which begins with "warning: " where it is one.
+void tell_note(const ApptainerSettings& settings, const std::string& line);
+
+}  // namespace berth::cli

@@ -1,0 +1,337 @@
+// What command lines and variables of Apptainer become: runtime/apptainer.
+#include <algorithm>
+
+#include "runtime/apptainer/binds.hh"
+#include "runtime/apptainer/files.hh"
+#include "runtime/apptainer/flags.hh"
+#include "runtime/apptainer/instead.hh"
+#include "runtime/apptainer/start.hh"
+#include "runtime/apptainer/variables.hh"
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+using namespace berth::apptainer;
+using Catch::Contains;
+
+namespace {
+
+const Place at_work{"/home/ann/work", "/home/ann"};
+
+/// "SRC>DST" or "tmpfs>DST" of each mount, ":ro" behind one that is only read.
+std::vector<std::string> mounts_of(const Start& start) {
+    std::vector<std::string> out;
+    std::vector<plan::MountRequest> all = start.unasked;
+    all.insert(all.end(), start.request.mounts.begin(), start.request.mounts.end());
+    for (const plan::MountRequest& one : all)
+        out.push_back(cat(one.kind == plan::MountRequest::Kind::tmpfs ? "tmpfs" : one.source, ">", one.target,
+                          one.read_only ? ":ro" : ""));
+    return out;
+}
+
+std::vector<std::string> shown(const std::vector<Bind>& binds) {
+    std::vector<std::string> out;
+    for (const Bind& one : binds)
+        out.push_back(cat(one.mount.source, ">", one.mount.target, one.mount.read_only ? ":ro" : "",
+                          one.nested ? "" : ":nonested"));
+    return out;
+}
+
+Start start(const Given& given, const Place& place = at_work, const std::string& image = "x.sif") {
+    return start_of(Action::exec, image, given, place);
+}
+
+std::string value(const Start& start, const std::string& name) {
+    for (const std::string& text : start.set)
+        if (text.starts_with(name + "=")) return text.substr(name.size() + 1);
+    return "not set";
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("apptainer: what is mounted of the node without a flag", "[apptainer]") {
+    Start plain = start({});
+    CHECK(mounts_of(plain) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(plain.request.mount_home == true);
+    CHECK(plain.request.writable == false);
+    CHECK(plain.request.remap_root == false);
+    CHECK(plain.request.entrypoint == false);
+    CHECK(plain.request.workdir == "/home/ann/work");
+    CHECK_FALSE(plain.workdir_asked);
+    CHECK(plain.request.unshare == plan::OwnNamespaces{});
+    CHECK(plain.home == "/home/ann");
+    // A working directory elsewhere is mounted, unless the container has one of its own there.
+    CHECK(mounts_of(start({}, {"/data/a", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/data/a>/data/a"});
+    CHECK(mounts_of(start({}, {"/tmp/x", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(start({}, {"/usr", "/home/ann"}).request.workdir == "/usr");
+    CHECK(mounts_of(start({}, {"/usr", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(start({}, {"/proc/1", "/home/ann"}).request.workdir == "/home/ann");
+    CHECK(start({}, {"/", ""}).home == "/");
+}
+
+TEST_CASE("apptainer: --contain and its like mount less", "[apptainer]") {
+    Start contained = start({{"contain", {""}}});
+    CHECK(mounts_of(contained) == Texts{"tmpfs>/home/ann", "tmpfs>/tmp", "tmpfs>/var/tmp"});
+    CHECK(contained.request.mount_home == false);
+    CHECK(contained.request.workdir == "/home/ann");
+    CHECK(contained.request.unshare == plan::OwnNamespaces{});
+    Start all = start({{"containall", {""}}});
+    CHECK(mounts_of(all) == mounts_of(contained));
+    CHECK(all.request.unshare == plan::OwnNamespaces{.ipc = true, .pid = true});
+    CHECK(value(all, "LANG") == "C");
+    CHECK(start({{"containall", {""}}, {"no-pid", {""}}}).request.unshare == plan::OwnNamespaces{.ipc = true});
+    Start compat = start({{"compat", {""}}});
+    CHECK(compat.request.writable == true);
+    CHECK(compat.plain_umask);
+    Start folders = start({{"contain", {""}}, {"workdir", {"w"}}, {"scratch", {"/s,t"}}});
+    CHECK(mounts_of(folders) ==
+          Texts{"/home/ann/work/w/home>/home/ann", "/home/ann/work/w/tmp>/tmp", "/home/ann/work/w/var_tmp>/var/tmp",
+                "/home/ann/work/w/scratch/s>/s", "/home/ann/work/w/scratch/t>/t"});
+    CHECK(folders.folders.size() == 5);
+    CHECK(mounts_of(start({{"scratch", {"/s"}}, {"no-mount", {"tmp,cwd"}}})) == Texts{"tmpfs>/s"});
+    Start skipped = start({{"no-mount", {"home", "cwd"}}}, {"/data", "/home/ann"});
+    CHECK(skipped.request.mount_home == false);
+    CHECK(skipped.request.workdir == "/home/ann");
+    CHECK_THROWS_WITH(start({{"no-mount", {"proc"}}}), Contains("--no-mount proc"));
+    CHECK_THROWS_WITH(start({{"no-mount", {"/etc/hosts"}}}), Contains("/etc/hosts: write home"));
+}
+
+TEST_CASE("apptainer: the home is the account's, another one, or none", "[apptainer]") {
+    Start none = start({{"no-home", {""}}});
+    CHECK(none.request.mount_home == false);
+    CHECK(none.home == "/home/ann");
+    // What is below the home is no longer there by itself.
+    CHECK(mounts_of(none) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/home/ann/work>/home/ann/work"});
+    Start other = start({{"home", {"h:/home/guest"}}});
+    CHECK(mounts_of(other).back() == "/home/ann/work/h>/home/guest");
+    CHECK(value(other, "HOME") == "/home/guest");
+    CHECK(mounts_of(start({{"home", {"/data/h"}}})).back() == "/data/h>/data/h");
+    CHECK(mounts_of(start({{"home", {"/data/h"}}, {"contain", {""}}}))[0] == "/data/h>/data/h");
+    Start root = start({{"fakeroot", {""}}});
+    CHECK(root.request.remap_root == true);
+    CHECK(root.request.mount_home == true);
+    CHECK(value(root, "HOME") == "/root");
+    CHECK(mounts_of(root).back() == "/home/ann/work>/home/ann/work");
+    CHECK_THROWS_WITH(start({{"home", {"a:b:c"}}}), Contains("SRC:DST"));
+    CHECK_THROWS_WITH(start({{"home", {"a:b"}}}), Contains("absolute"));
+}
+
+TEST_CASE("apptainer: --bind in each form", "[apptainer]") {
+    CHECK(shown(binds_of("/a")) == Texts{"/a>/a"});
+    CHECK(shown(binds_of("/a,/b:/c,/d:/e:ro")) == Texts{"/a>/a", "/b>/c", "/d>/e:ro"});
+    CHECK(shown(binds_of("/a:/b:ro,rw,/c")) == Texts{"/a>/b:ro", "/c>/c"});
+    CHECK(shown(binds_of("/a:/b:rw")) == Texts{"/a>/b"});
+    CHECK(shown(binds_of("/a\\,b:/c\\:d")) == Texts{"/a,b>/c:d"});
+    CHECK(shown(binds_of("/ro,ro")) == Texts{"/ro>/ro", "ro>ro"});
+    CHECK(shown(binds_of(" /a , ")) == Texts{"/a>/a"});
+    CHECK_THROWS_WITH(binds_of("/a:/b:bad"), Contains("--bind /a:/b:bad: bad is no option"));
+    CHECK_THROWS_WITH(binds_of("/a:/b:ro:x"), Contains("two colons"));
+    CHECK_THROWS_WITH(binds_of(":/b"), Contains("source is missing"));
+    CHECK_THROWS_WITH(binds_of("d.img:/b:image-src=/x"), Contains("files of an image"));
+    Start several = start({{"bind", {"x:/x", "/data"}}, {"mount", {"type=bind,src=/m,dst=/n,nonested"}}});
+    CHECK(mounts_of(several) ==
+          Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/home/ann/work/x>/x", "/data>/data", "/m>/n"});
+    CHECK(value(several, "APPTAINER_BIND") == "/x,/data");
+    CHECK(value(several, "SINGULARITY_BIND") == "/x,/data");
+}
+
+TEST_CASE("apptainer: --mount in each form", "[apptainer]") {
+    CHECK(shown(binds_of_mount("type=bind,source=/a,destination=/b")) == Texts{"/a>/b"});
+    CHECK(shown(binds_of_mount("src=/a,dst=/b,ro")) == Texts{"/a>/b:ro"});
+    CHECK(shown(binds_of_mount("src=/a,target=/b,readonly")) == Texts{"/a>/b:ro"});
+    CHECK(shown(binds_of_mount("\"src=/a,1\",dst=/b\nsrc=/c,dst=/d")) == Texts{"/a,1>/b", "/c>/d"});
+    for (const char* wrong : {"type=tmpfs,destination=/a", "src=/a", "dst=/a", "src=/a,dst=/b,nosuch",
+                              "src=/a,dst=/b,bind-propagation=shared", "src=/a,dst=/b,id=2", "\"src=/a,dst=/b"})
+        CHECK_THROWS_AS(binds_of_mount(wrong), Error);
+}
+
+TEST_CASE("apptainer: what is written goes to memory, a folder, or the image", "[apptainer]") {
+    CHECK(start({{"writable-tmpfs", {""}}}).request.writable == true);
+    Start overlay = start({{"overlay", {"o"}}});
+    CHECK(overlay.request.writable == true);
+    CHECK(overlay.overlay == "/home/ann/work/o");
+    CHECK(start({{"overlay", {"/o:rw"}}}).overlay == "/o");
+    CHECK_THROWS_WITH(start({{"overlay", {"/o:ro"}}}), Contains("only read"));
+    CHECK_THROWS_WITH(start({{"overlay", {"a", "b"}}}), Contains("several"));
+    Start writable = start({{"writable", {""}}});
+    CHECK(writable.in_place);
+    CHECK_THROWS_WITH(start({{"writable", {""}}, {"writable-tmpfs", {""}}}), Contains("--writable"));
+    CHECK_THROWS_WITH(start({{"writable", {""}}}, at_work, "docker://x"), Contains("no directory"));
+}
+
+TEST_CASE("apptainer: namespaces, and networks that need root", "[apptainer]") {
+    CHECK(start({{"net", {""}}, {"network", {"none"}}}).request.unshare == plan::OwnNamespaces{.net = true});
+    CHECK(start({{"network", {"none"}}}).request.unshare.net);
+    CHECK_FALSE(start({{"network", {"host"}}}).request.unshare.net);
+    CHECK(start({{"net", {""}}, {"fakeroot", {""}}}).request.unshare.net);
+    CHECK_THROWS_WITH(start({{"net", {""}}}), Contains("--network none"));
+    CHECK_THROWS_WITH(start({{"network", {"bridge"}}}), Contains("--network bridge: networks of CNI"));
+    Start named = start({{"hostname", {"box"}}});
+    CHECK(named.hostname == "box");
+    CHECK(named.request.unshare.uts);
+    CHECK(start({{"pid", {""}}, {"ipc", {""}}, {"userns", {""}}}).request.unshare ==
+          plan::OwnNamespaces{.ipc = true, .pid = true});
+}
+
+TEST_CASE("apptainer: devices are asked for by Berth's variables", "[apptainer]") {
+    CHECK(value(start({}), "NVIDIA_VISIBLE_DEVICES") == "not set");
+    CHECK(value(start({{"nv", {""}}}), "NVIDIA_VISIBLE_DEVICES") == "all");
+    CHECK(value(start({{"nvccli", {""}}}), "NVIDIA_DRIVER_CAPABILITIES") == "all");
+    CHECK(value(start({{"nv", {""}}, {"no-nv", {""}}}), "NVIDIA_VISIBLE_DEVICES") == "void");
+    CHECK(value(start({{"rocm", {""}}}), "AMD_VISIBLE_DEVICES") == "all");
+    CHECK(start({{"device", {"nvidia.com/gpu=all,a.com/b=c"}}}).request.devices ==
+          Texts{"nvidia.com/gpu=all", "a.com/b=c"});
+}
+
+TEST_CASE("apptainer: images are files unless they say otherwise", "[apptainer]") {
+    CHECK(image_of("x.sif") == "./x.sif");
+    CHECK(image_of("dir/x") == "./dir/x");
+    CHECK(image_of("/a/x.sqsh") == "/a/x.sqsh");
+    CHECK(image_of("../x") == "../x");
+    CHECK(image_of("docker://debian:12") == "docker://debian:12");
+    CHECK(image_of("oci:d") == "oci:d");
+    CHECK(image_of("oci-archive:f.tar") == "oci-archive:f.tar");
+    CHECK(image_of("docker-archive:f.tar") == "docker-archive:f.tar");
+    CHECK(image_of("docker-daemon://x:1") == "dockerd://x:1");
+    CHECK(image_of("docker-daemon:x:1") == "dockerd://x:1");
+    for (const char* other : {"library://a/b", "shub://a", "oras://h/a:1", "https://h/x.sif", "ipfs://x",
+                              "instance://i", ""})
+        CHECK_THROWS_AS(image_of(other), Error);
+    Start named = start({});
+    CHECK(value(named, "APPTAINER_CONTAINER") == "/home/ann/work/x.sif");
+    CHECK(value(named, "SINGULARITY_NAME") == "x.sif");
+    CHECK(value(named, "APPTAINER_COMMAND") == "exec");
+    CHECK(value(named, "PS1") == "Apptainer> ");
+    CHECK(start_of(Action::run, "x.sif", {}, at_work).request.entrypoint == true);
+}
+
+TEST_CASE("apptainer: variables stand for flags, and give way to them", "[apptainer]") {
+    Given given{{"home", {"/a"}}, {"bind", {"/x"}}};
+    add_variables(given, {"APPTAINER_HOME=/b", "SINGULARITY_BIND=/y,/z:/w", "APPTAINER_BINDPATH=/p", "APPTAINER_NV=1",
+                          "SINGULARITY_ROCM=false", "SINGULARITY_CONTAIN=true", "APPTAINER_WORKDIR= ",
+                          "APPTAINER_NOENV=A , B", "SINGULARITY_NO_HOME=True", "APPTAINER_UNSHARE_PID=t"});
+    CHECK(given["home"] == Texts{"/a"});
+    CHECK(given["bind"] == Texts{"/x", "/y,/z:/w", "/p"});
+    CHECK(given.contains("nv"));
+    CHECK_FALSE(given.contains("rocm"));
+    CHECK(given.contains("contain"));
+    CHECK(given.contains("no-home"));
+    CHECK(given.contains("pid"));
+    CHECK_FALSE(given.contains("workdir"));
+    CHECK(given["no-env"] == Texts{"A , B"});
+    Given both;
+    add_variables(both, {"SINGULARITY_HOME=/old", "APPTAINER_HOME=/new"});
+    CHECK(both["home"] == Texts{"/new"});
+    CHECK_THROWS_WITH(add_variables(both, {"APPTAINER_NV=maybe"}), Contains("APPTAINER_NV=maybe"));
+}
+
+TEST_CASE("apptainer: what cannot be is refused in one line", "[apptainer]") {
+    for (const Flag& row : action_flags()) {
+        INFO(row.names);
+        CHECK((row.standing == Standing::done || *row.word != '\0'));
+        if (row.standing != Standing::refused) {
+            CHECK(*row.help != '\0');
+            continue;
+        }
+        CHECK_THROWS_WITH(refuse_flags({{row.name(), {""}}}, false), Contains("--" + row.name() + ": "));
+    }
+    // Of a login for registries an image of a file knows nothing.
+    CHECK_NOTHROW(refuse_flags({{"docker-username", {"u"}}}, true));
+    CHECK(std::is_sorted(action_flags().begin(), action_flags().end(),
+                         [](const Flag& one, const Flag& other) { return one.name() < other.name(); }));
+    CHECK(instead_of("build").starts_with("apptainer build: "));
+    CHECK(instead_of("keyserver").starts_with("apptainer keyserver: "));
+    CHECK(instead_of("nosuch").starts_with("there is no command nosuch"));
+}
+
+TEST_CASE("apptainer: variables that the user sets", "[apptainer]") {
+    auto set = [](const Given& given, const Texts& environment, const std::vector<Texts>& files = {}) {
+        return variables_of(given, files, environment);
+    };
+    CHECK(set({{"env", {"A=1"}}}, {}).set == Texts{"A=1"});
+    CHECK(set({{"env", {"B=2,A=1"}}}, {}).set == Texts{"A=1", "B=2"});
+    CHECK(set({{"env", {"L=/foo,"}}}, {}).set == Texts{"L=/foo,"});
+    CHECK(set({{"env", {"A=1", "A=2"}}}, {}).set == Texts{"A=2"});
+    CHECK(set({{"env", {"A="}}}, {}).set == Texts{"A="});
+    CHECK(set({{"env", {"A=1"}}}, {"APPTAINERENV_A=2", "SINGULARITYENV_B=3", "APPTAINERENV_B=4", "C=5"}).set ==
+          Texts{"A=1", "B=4"});
+    CHECK(set({}, {"APPTAINERENV_A=2"}, {{"A=1", "A=3"}}).set == Texts{"A=3"});
+    CHECK(set({}, {"APPTAINERENV_PATH=/usr/bin:/bin,"}).set == Texts{"PATH=/usr/bin:/bin,"});
+    CHECK(set({}, {"APPTAINERENV_PREPEND_PATH=/a", "SINGULARITYENV_APPEND_PATH=/b"}).expanded ==
+          Texts{"PATH=/a:${PATH}:/b"});
+    CHECK(set({{"env", {"PATH=/foo:$PATH"}}}, {}).expanded == Texts{"PATH=/foo:${PATH-}"});
+    CHECK(set({{"env", {"X=a$b$"}}}, {}).expanded == Texts{"X=a${b-}$"});
+    CHECK(set({{"env", {"X=$Y"}}, {"no-eval", {""}}}, {}).set == Texts{"X=$Y"});
+    CHECK(set({{"no-eval", {""}}}, {"APPTAINERENV_APPEND_PATH=/$b"}).expanded == Texts{"PATH=${PATH}:/$$b"});
+    Variables home = set({}, {"APPTAINERENV_HOME=/x"});
+    CHECK(home.set.empty());
+    CHECK_THAT(home.warnings.at(0), Contains("Overriding HOME environment variable with APPTAINERENV_HOME"));
+    CHECK_THROWS_WITH(set({{"env", {"A"}}}, {}), Contains("--env A: write NAME=VALUE"));
+}
+
+TEST_CASE("apptainer: lines of --env-file", "[apptainer]") {
+    CHECK(lines_of_file("# all\n\nA=1\nexport B=\"two words\"\nC='x'\n", "f") == Texts{"A=1", "B=two words", "C=x"});
+    CHECK_THROWS_WITH(lines_of_file("A=1\nB=$(date)\n", "f"), Contains("--env-file f: line 2"));
+    CHECK_THROWS_WITH(lines_of_file("echo hello\n", "f"), Contains("line 1"));
+}
+
+TEST_CASE("apptainer: which variables of the node get in", "[apptainer]") {
+    auto passes = passing({});
+    for (const char* name : {"FOO", "LANG", "SLURM_JOB_ID", "TERM", "USER"}) CHECK(passes(name));
+    for (const char* name : {"HOME", "PATH", "LD_LIBRARY_PATH", "APPTAINER_BIND", "SINGULARITY_CACHEDIR",
+                             "APPTAINERENV_X", "BASH_FUNC_ml%%"})
+        CHECK_FALSE(passes(name));
+    auto clean = passing({{"cleanenv", {""}}});
+    CHECK(clean("TERM"));
+    CHECK(clean("https_proxy"));
+    CHECK_FALSE(clean("FOO"));
+    auto less = passing({{"no-env", {"FOO,BAR"}}});
+    CHECK_FALSE(less("BAR"));
+    CHECK(less("BAZ"));
+}
+
+TEST_CASE("apptainer: scripts of the image are read before what is set", "[apptainer]") {
+    Texts words = script_reader({"A=it's"}, {"PATH=/a\"b:${PATH-}:$$"});
+    CHECK_THAT(words.at(2), Contains("export A='it'\\''s'; export PATH=\"/a\\\"b:${PATH-}:\\$\"; exec \"$@\""));
+    CHECK(shell_command("/bin/zsh") == Texts{"/bin/zsh"});
+    CHECK(test_command({"x"}).back() == "x");
+}
+
+TEST_CASE("apptainer: every flag of 1.5.3 is in the table, and the page about them says what the table does",
+          "[apptainer]") {
+    Texts names, rows;
+    for (const Flag& row : action_flags()) {
+        names.push_back(row.name());
+        std::string all = row.names, head = cat("| `--", row.name(), "`");
+        if (!all.starts_with("--")) head += cat(", `", all.substr(0, 2), "`");
+        std::string text = row.standing == Standing::done ? row.help : row.word, escaped;
+        for (char letter : text) escaped += letter == '|' ? "\\|" : std::string(1, letter);
+        const char* standing = row.standing == Standing::done      ? "done"
+                               : row.standing == Standing::differs ? "differs"
+                                                                   : "refused";
+        rows.push_back(cat(head, " | ", standing, " | ", escaped, " |"));
+    }
+    Texts theirs, written;
+    for (const std::string& line : split(sys::read_file("tests/fixtures/apptainer/flags-1.5.3"), '\n'))
+        if (!line.empty()) theirs.push_back(line);
+    CHECK(names == theirs);
+    for (const std::string& line : split(sys::read_file("docs/migration-apptainer.md"), '\n'))
+        if (line.starts_with("| `--")) written.push_back(line);
+    CHECK(written == rows);
+}
+
+TEST_CASE("apptainer: a pull writes NAME_TAG.sif", "[apptainer]") {
+    CHECK(file_name_of("docker://debian") == "debian_latest.sif");
+    CHECK(file_name_of("docker://quay.io/a/b:1.2") == "b_1.2.sif");
+    CHECK(file_name_of("docker://127.0.0.1:5000/x/y:z") == "y_z.sif");
+    CHECK(file_name_of("oci:/d/layout:tag") == "layout_tag.sif");
+    CHECK(file_name_of("docker-archive:/d/a.tar") == "a_latest.sif");
+    CHECK_THROWS_WITH(file_name_of("x.sif"), Contains("file already"));
+    CHECK_THROWS_AS(file_name_of("library://a/b"), Error);
+    CHECK_THAT(inspect_command({}).at(2), Contains("labels.json"));
+    CHECK_THAT(inspect_command({.runscript = true}).at(2), Contains("cat $d/runscript;") && !Contains("labels.json"));
+}
