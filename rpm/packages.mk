@@ -18,7 +18,8 @@ install-files:
 	  install -m 644 conf/berth.conf $(DESTDIR)$(SYSCONFDIR)/berth/berth.conf
 	sed 's|@BINDIR@|$(PREFIX)/bin|' conf/plugstack.conf | \
 	  install -m 644 /dev/stdin $(DESTDIR)$(DATADIR)/berth/plugstack.conf
-	for page in $(filter-out man/enroot.1 man/berth-mig.8,$(wildcard man/*.[1-8])); do section=$${page##*.}; \
+	for page in $(filter-out man/enroot.1 man/apptainer.1 man/berth-mig.8,$(wildcard man/*.[1-8])); do \
+	  section=$${page##*.}; \
 	  install -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$$section/$${page##*/}; done
 	install -m 755 $(wildcard conf/examples/*) $(DESTDIR)$(DATADIR)/doc/berth/examples
 	install -D -m 644 conf/completions/berth.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/berth
@@ -49,6 +50,18 @@ install-enroot:
 	install -D -m 644 conf/completions/enroot.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/enroot
 	install -D -m 644 conf/completions/_enroot $(DESTDIR)$(ZSH_COMPLETION_DIR)/_enroot
 	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-enroot
+
+# The same for Apptainer's users.
+install-apptainer:
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(DATADIR)/doc/berth-apptainer $(DESTDIR)$(MANDIR)/man1 \
+	  $(DESTDIR)$(BASH_COMPLETION_DIR)
+	for name in apptainer singularity; do ln -sf berth $(DESTDIR)$(PREFIX)/bin/$$name; done
+	install -m 644 man/apptainer.1 $(DESTDIR)$(MANDIR)/man1/apptainer.1
+	ln -sf apptainer.1 $(DESTDIR)$(MANDIR)/man1/singularity.1
+	install -m 644 conf/completions/apptainer.bash $(DESTDIR)$(BASH_COMPLETION_DIR)/apptainer
+	ln -sf apptainer $(DESTDIR)$(BASH_COMPLETION_DIR)/singularity
+	install -D -m 644 conf/completions/_apptainer $(DESTDIR)$(ZSH_COMPLETION_DIR)/_apptainer
+	install -m 644 LICENSE $(DESTDIR)$(DATADIR)/doc/berth-apptainer
 
 # The program that divides GPUs for jobs, for the sites that have Slurm run it.
 install-mig:

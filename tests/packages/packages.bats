@@ -9,14 +9,16 @@ setup_file() {
   build=$(cd "$repo" && realpath -m "${BUILD:-build}")
   make -s -C "$repo" deb
   make_rpms
-  export berth_deb slurm_deb enroot_deb mig_deb berth_rpm slurm_rpm enroot_rpm mig_rpm
+  export berth_deb slurm_deb enroot_deb apptainer_deb mig_deb berth_rpm slurm_rpm enroot_rpm apptainer_rpm mig_rpm
   berth_deb=$(echo "$build"/deb/berth_*.deb)
   slurm_deb=$(echo "$build"/deb/berth-slurm_*.deb)
   enroot_deb=$(echo "$build"/deb/berth-enroot_*.deb)
+  apptainer_deb=$(echo "$build"/deb/berth-apptainer_*.deb)
   mig_deb=$(echo "$build"/deb/berth-mig_*.deb)
   berth_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-[0-9]*.rpm)
   slurm_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-slurm-[0-9]*.rpm)
   enroot_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-enroot-[0-9]*.rpm)
+  apptainer_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-apptainer-[0-9]*.rpm)
   mig_rpm=$(echo "$tmp"/rpm/RPMS/*/berth-mig-[0-9]*.rpm)
 }
 
@@ -69,9 +71,9 @@ contents() {
 }
 
 @test "all that make install installs is in one package, and in one only" {
-  make -s -C "$repo" install-files install-enroot install-mig BUILD="$build" DESTDIR="$tmp/stage" \
+  make -s -C "$repo" install-files install-enroot install-apptainer install-mig BUILD="$build" DESTDIR="$tmp/stage" \
     PREFIX=/usr > /dev/null
-  expect_equal "$(for package in berth berth-slurm berth-enroot berth-mig; do
+  expect_equal "$(for package in berth berth-slurm berth-enroot berth-apptainer berth-mig; do
     "$repo/scripts/package-files" "$tmp/stage" "$package" |
     grep -v '/$'; done | sort)" \
     "$(cd "$tmp/stage" && find . ! -type d -printf '/%P\n' | sort)"
@@ -109,6 +111,20 @@ X.md: ../outside.md"
   [[ $(dpkg-deb -f "$enroot_deb" Conflicts) == *enroot* ]] || fail "$(dpkg-deb -I "$enroot_deb")"
   [[ $(dpkg-deb -f "$enroot_deb" Depends) == *"berth (= $(dpkg-deb -f "$berth_deb" Version))"* ]]
   expect_equal "$(rpm -qp --conflicts "$enroot_rpm")" enroot
+}
+
+@test "the commands apptainer and singularity are in a package of their own, which does not go with others of the name" {
+  diff <(contents "$apptainer_deb") <(contents "$apptainer_rpm")
+  for name in apptainer singularity; do
+    dpkg-deb -c "$apptainer_deb" | grep -q " ./usr/bin/$name -> berth$"
+    for file in "$berth_deb" "$slurm_deb" "$enroot_deb"; do
+      ! dpkg-deb -c "$file" | grep "/$name\(\.1.*\)\{0,1\}$" || fail "$file has the name $name"
+    done
+  done
+  expect_equal "$(dpkg-deb -f "$apptainer_deb" Conflicts)" \
+    "apptainer, apptainer-suid, singularity-ce, singularity-container"
+  [[ $(dpkg-deb -f "$apptainer_deb" Depends) == *"berth (= $(dpkg-deb -f "$berth_deb" Version))"* ]]
+  expect_equal "$(rpm -qp --conflicts "$apptainer_rpm")" $'apptainer\nsingularity-ce'
 }
 
 @test "what divides GPUs is in a package of its own, and nothing of it goes where Slurm or systemd read" {
@@ -153,7 +169,8 @@ X.md: ../outside.md"
 }
 
 @test "the distributions' own checks find nothing" {
-  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb" "$enroot_deb" "$mig_deb"
+  run -0 lintian --allow-root --fail-on error,warning "$berth_deb" "$slurm_deb" "$enroot_deb" "$apptainer_deb" \
+    "$mig_deb"
   expect_equal "$output" ""
   run -0 rpmlint --config "$repo/rpm/rpmlint.toml" "$repo/rpm/berth.spec" "$tmp"/rpm/RPMS/*/*.rpm
   [[ $output == *"0 errors, 0 warnings"* ]] || fail "$output"
