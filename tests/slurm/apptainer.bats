@@ -11,6 +11,10 @@ setup_file() {
     apptainer --quiet pull --name d.sif docker://'"$image" > "$BATS_FILE_TMPDIR/pull" 2>&1 || true
 }
 
+teardown() {
+  restore_site
+}
+
 teardown_file() {
   in_home 'rm -rf app' > /dev/null 2>&1 || true
   for name in apptainer singularity; do root rm -f "/usr/bin/$name"; done
@@ -284,4 +288,27 @@ END
   expect_equal "$output" $'there\nthere'
   run -0 --separate-stderr app 'srun apptainer exec d.sif sh -c "echo \$SLURM_PROCID"'
   expect_equal "$output" 0
+}
+
+@test "in a step: GPUs of --nv and --device are those that it was granted, whatever of its variables get in" {
+  local gpus='sh -c "cd /dev; ls -d nvidia[0-9]* | wc -l"'
+  app_prints 1 "srun -w n1 --gres=gpu:h100:1 singularity exec --nv d.sif $gpus"
+  app_prints 1 "srun -w n1 --gres=gpu:h100:1 singularity exec --nv --cleanenv --contain d.sif $gpus"
+  app_prints 1 "srun -w n1 --gres=gpu:h100:1 apptainer exec --device nvidia.com/gpu=all --cleanenv d.sif $gpus"
+  app_prints 2 "srun -w n1 --gres=gpu:h100:2 apptainer exec --nv --cleanenv d.sif $gpus"
+  app_prints 0 "srun -w n1 --gres=gpu:h100:1 apptainer exec --no-nv d.sif $gpus"
+  # None where devices are constrained, and else what every container of Berth has.
+  run -0 --separate-stderr app "srun -w n1 --export=ALL,NVIDIA_VISIBLE_DEVICES=all --container-image=$image $gpus"
+  app_prints "$output" "srun -w n1 apptainer exec --nv d.sif $gpus"
+}
+
+@test "policy.mount_sources: what is asked for stands under it, and what is not is left out with a warning" {
+  with_site_lines '[policy]' 'mount_sources = "/home/alice/app/data"'
+  run -0 --separate-stderr app 'apptainer exec d.sif sh -c "echo in; ls /home/alice/app"'
+  expect_equal "$output" in
+  expect_equal "$(grep -c '^WARNING: .* is not mounted, since policy.mount_sources does not have it' <<< "$stderr")" 3
+  app_prints there 'apptainer -s exec -B data:/data d.sif cat /data/x'
+  app_fails 'policy.mount_sources allows' 'apptainer exec -B w:/w d.sif true'
+  app_fails 'policy.mount_sources allows' 'apptainer exec --home w:/home/guest d.sif true'
+  app_fails 'policy.mount_sources allows' 'mkdir -p o; apptainer exec --overlay o d.sif true'
 }
