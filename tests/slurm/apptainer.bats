@@ -59,6 +59,8 @@ app_fails() {
   run -0 app 'apptainer exec d.sif true'
   run -1 app 'apptainer exec d.sif false'
   app_fails nosuch 'apptainer exec d.sif /nosuch'
+  # cwltool looks for these words.
+  app_fails 'nosuch: .*executable file not found in ' 'apptainer exec d.sif nosuch'
   app_fails 'no-such.sif' 'apptainer exec no-such.sif true'
   app_fails 'the command is missing' 'apptainer exec d.sif'
   app_prints in 'echo in | apptainer exec d.sif cat'

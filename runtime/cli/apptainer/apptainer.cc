@@ -125,7 +125,10 @@ int run_command(int argc, char** argv, ApptainerSettings settings) {
 }  // namespace
 
 int tell_fatal(const std::exception& error) {
-    print("FATAL:", error.what());
+    const auto* ours = dynamic_cast<const Error*>(&error);
+    // cwltool looks for these words, to learn whether containers can be made at all.
+    bool is_missing = ours != nullptr && ours->exit_code() == exit_not_found;
+    print("FATAL:", cat(error.what(), is_missing ? " (executable file not found in $PATH)" : ""));
     return exit_fatal;
 }
 
