@@ -308,7 +308,7 @@ def idle_memory(rows, options):
         time.sleep(10)
         with open(f"/proc/{child.pid}/smaps_rollup", encoding="ascii") as file:
             kilobytes = int(re.search(r"^Pss:\s*(\d+)", file.read(), re.M).group(1))
-        child.kill()
+        child.terminate()
         child.wait()
     print(f"server, PSS 10 s after the last read: {kilobytes / 1024:.1f} MB")
 
