@@ -46,6 +46,7 @@ struct RunOptions {
     std::string overlay;                     ///< folder that takes what is written; empty: the site's way
     bool in_place = false;                   ///< what is written goes to the image, a directory
     std::string hostname;                    ///< of the container; empty: the node's
+    bool image_modes = false;                ///< files show the image's modes, whatever mount.modes says
     std::function<int(const Error& error)> complain = {};    ///< of start_task()
     std::function<void(const std::string& line)> tell = {};  ///< in place of a line "berth: ..." on standard error
 };

@@ -15,6 +15,7 @@ int start_report(const RunOptions& options,
     plan::Site site = site_of_caller();
     for (const std::string& note : add_enroot_config(site, environment_of_this_process()))
         std::fprintf(stderr, "berth: warning: %s\n", note.c_str());
+    if (options.image_modes) site.mount.modes = plan::ImageModes::image;
     plan::Caller caller = caller_of_this_process();
     StartEvent event(site, caller, job_name(environment_of_this_process()));
     event.of_image(options.request.image);

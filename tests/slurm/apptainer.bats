@@ -74,6 +74,14 @@ app_fails() {
   app_fails 'instance://' 'apptainer exec instance://i true'
 }
 
+@test "exec: files have the image's modes, and not those that Enroot would give them" {
+  app 'mkdir -p modes/usr; touch modes/usr/f; chmod 4111 modes/usr/f; chmod 555 modes/usr
+    mksquashfs modes modes.sqsh -quiet -no-progress > /dev/null; chmod 755 modes/usr; rm -r modes'
+  app_prints '555 4111' 'apptainer exec --bind /usr/bin:/bin,/lib:/lib,/lib64:/lib64 modes.sqsh \
+    /bin/stat -c %a /usr /usr/f | paste -sd" "'
+  app 'rm modes.sqsh'
+}
+
 @test "run and shell: the image's command, arguments in its place, a shell without words of its own" {
   app_prints out 'echo "echo out" | apptainer shell d.sif'
   app_prints out 'echo "echo out" | singularity shell --shell /bin/sh d.sif'

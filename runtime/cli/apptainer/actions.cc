@@ -154,6 +154,7 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     out.overlay = start.overlay;
     out.in_place = start.in_place;
     out.hostname = start.hostname;
+    out.image_modes = true;
     out.workdir_may_miss = !start.workdir_asked;
     out.keeps_locale = true;
     out.reaches = apptainer::passing(given);
