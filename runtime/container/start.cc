@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "hooks/rootfs.hh"
 #include "runtime/base/channel.hh"
@@ -205,7 +206,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
     Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
        disk = clone_directory(storage.path, {}, O_NOFOLLOW);
-    if (storage.in_place) shared = std::move(directory);
+    if (storage.in_place) shared = std::exchange(directory, Fd());
     // Before the staging area hides a directory of the node.
     bool has_old_programs = !shared && has_32_bit_loader(image);
     sys::make_mounts_private();

@@ -102,7 +102,7 @@ void make_folders(const apptainer::Start& start) {
 bool may_mount(const plan::Site& site, const std::string& path) try {
     plan::Mount mount;
     mount.source = path;
-    mount.target = "/";
+    mount.target = path;
     std::vector<plan::Edit> edits{{mount, "option --bind", "asked for"}};
     plan::judge_sources(site, edits, real_paths(plan::policy_paths(site, edits)));
     return true;

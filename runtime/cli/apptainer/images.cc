@@ -179,7 +179,7 @@ int apptainer_inspect(int argc, char** argv, const ApptainerSettings&) {
     options.request.mount_home = false;
     options.request.writable = false;
     options.request.entrypoint = false;
-    options.request.workdir = "/";
+    options.request.workdir.emplace("/");
     options.request.variables = {"NVIDIA_VISIBLE_DEVICES=void", "AMD_VISIBLE_DEVICES=void"};
     options.quiet = true;
     options.command = apptainer::inspect_command(asked);
