@@ -117,11 +117,19 @@ void give_memory_back(Served& served) {
     // A request in progress may wait for ever; nothing waits for it.
     std::unique_lock lock(served.in_use, std::try_to_lock);
     if (!lock) return;
+#ifdef __GLIBC__
+    // The heap of a thread keeps what is free at its end, up to a limit that grows with the largest buffer that was
+    // ever freed, as of an index that was built here, and malloc_trim() does not look at it (mallopt(3)).
+    ::mallopt(M_MMAP_THRESHOLD, 2 << 20);
+    ::mallopt(M_TRIM_THRESHOLD, 256 << 10);
+#endif
     served.data.shrink();
     served.index.shrink();
-    // Blocks were many pieces of the heaps of several threads.
 #ifdef __GLIBC__
+    // Blocks were many pieces of the heaps of several threads.
     ::malloc_trim(0);
+    // While much is read, they go to and fro.
+    ::mallopt(M_TRIM_THRESHOLD, 32 << 20);
 #endif
 }
 
