@@ -104,7 +104,7 @@ class Scene:
 
     def by_container(self, layout):
         user = ["setpriv", "--reuid", self.uid, "--regid", self.uid, "--clear-groups", "--", "env", "-i",
-            f"HOME={self.home}", "PATH=/usr/bin:/bin"]
+            f"HOME={self.home}", "PATH=/usr/bin:/bin", "BERTH_MOUNT_MODES=image"]
         out = self.checked(*user, self.build / "berth", "run", "--mount", f"{self.build}/tests/list_tree:/lister",
             f"oci:{layout}:x", "/lister", "/")
         return below_t(parsed(out))
