@@ -88,7 +88,7 @@ struct LayerServer::Impl {
         return found == layers.end() ? nullptr : found->second;
     }
     bool is_allowed(MHD_Connection* connection);
-    void take(Acceptor::Connection connection) const;
+    void take(Acceptor::Connection connection);
     void drop_overdue();
     static void note(void* its, MHD_Connection* connection, void** context, MHD_ConnectionNotificationCode what);
     static MHD_Result reply(MHD_Connection* connection, unsigned status);
@@ -109,6 +109,7 @@ struct LayerServer::Impl {
     std::mutex mutex;  ///< of what follows
     std::map<std::string, std::shared_ptr<GrowingLayer>> layers;
     std::shared_ptr<ComingImage> coming;
+    std::atomic<size_t> taken = 0;  ///< connections that the library has, begun or not
     std::atomic<uint64_t> sent = 0;
     std::atomic<unsigned> active = 0;
     std::atomic<bool> is_ending = false;
@@ -124,9 +125,13 @@ bool LayerServer::Impl::is_allowed(MHD_Connection* connection) {
 }
 
 /// The library closes the socket, whatever comes of it.
-void LayerServer::Impl::take(Acceptor::Connection connection) const {
-    MHD_add_connection(daemon, connection.socket.release(), reinterpret_cast<sockaddr*>(&connection.from),
-                       connection.from_size);
+void LayerServer::Impl::take(Acceptor::Connection connection) {
+    // Those that are let go have their place a little longer.
+    if (taken >= room.known + 2 * room.newcomers) return;
+    ++taken;
+    if (MHD_add_connection(daemon, connection.socket.release(), reinterpret_cast<sockaddr*>(&connection.from),
+                           connection.from_size) != MHD_YES)
+        --taken;
 }
 
 /// A connection has begun, or has ended: its socket is still open.
@@ -142,6 +147,7 @@ void LayerServer::Impl::note(void* its, MHD_Connection* connection, void** conte
     } else if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
         self.newcomers.remove(reinterpret_cast<Newcomers::Id>(*context));
         self.sockets.erase(reinterpret_cast<Newcomers::Id>(*context));
+        --self.taken;
     }
 }
 
@@ -264,8 +270,8 @@ LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>
             MHD_USE_NO_LISTEN_SOCKET,
         0, nullptr, nullptr, answer, impl_.get(), MHD_OPTION_HTTPS_MEM_KEY, impl.settings.identity.key.c_str(),
         MHD_OPTION_HTTPS_MEM_CERT, impl.settings.identity.certificate.c_str(), MHD_OPTION_CONNECTION_LIMIT,
-        // Those that are let go have their place a little longer.
-        static_cast<unsigned>(impl.room.known + 2 * impl.room.newcomers), MHD_OPTION_CONNECTION_TIMEOUT, 30U,
+        // Never reached: take() counts, since 0.9.75 does not bear its own limit.
+        static_cast<unsigned>(4 * (impl.room.known + 2 * impl.room.newcomers)), MHD_OPTION_CONNECTION_TIMEOUT, 30U,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, size_t{2 * block_size}, MHD_OPTION_THREAD_STACK_SIZE, size_t{256 << 10},
         MHD_OPTION_HTTPS_PRIORITIES, tls_priorities, MHD_OPTION_NOTIFY_CONNECTION, &Impl::note, impl_.get(),
         MHD_OPTION_END);
