@@ -134,7 +134,8 @@ fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,\
   $(filter-out %/fuzz_main.cc,$(sort $(wildcard tests/hostile/fuzz_*.cc))))
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_targets:%=tests/hostile/fuzz_%.cc)
 # Parsers in the folders that link more than a parser needs.
-fuzz_parsers := runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
+fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc) \
+  runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
   $(addprefix runtime/images/,file.cc sif_environment.cc spelling.cc) \
   runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
   $(addprefix runtime/pull/share/,coming_head.cc coming_image.cc coming_reader.cc messages.cc partial_pieces.cc \

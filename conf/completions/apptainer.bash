@@ -1,6 +1,6 @@
 # Completion of apptainer(1) and singularity for bash: commands, flags, files.
 
-_berth_apptainer_commands="exec run shell test pull inspect cache registry version help"
+_berth_apptainer_commands="exec run shell test pull build inspect cache registry version help"
 
 _berth_apptainer() {
   local line=${COMP_LINE:0:COMP_POINT} words word command answers=''

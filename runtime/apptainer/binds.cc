@@ -58,7 +58,10 @@ Bind checked(Bind bind, std::string_view option, std::string_view whole) {
         throw Error(cat(option, ' ', printable(whole, 4096), ": ", why));
     };
     if (bind.mount.source.empty()) refuse("the source is missing; write SRC:DST");
-    if (bind.mount.target.empty()) bind.mount.target = bind.mount.source;
+    if (bind.mount.target.empty())
+        bind.mount.target = bind.mount.source;
+    else if (!bind.mount.target.starts_with('/'))
+        refuse("the destination is to be absolute; write SRC:/DST");
     return bind;
 }
 

@@ -13,8 +13,9 @@ struct Instead {
 
 constexpr Instead all[] = {
     {"build",
-     "images are not built of definition files; build one with podman or docker and push it to a registry, or "
-     "with Apptainer where it is installed, and run the SIF file here"},
+     "images are not built of definition files, files and folders; write FILE and then docker:// or an archive, build "
+     "one with podman or docker and push it to a registry, or with Apptainer where it is installed, and run the SIF "
+     "file here"},
     {"instance", "there are no instances; give a container a name, by berth run --name NAME and berth exec NAME"},
     {"oci", "containers of OCI bundles are not run; name the image, by docker:// or oci:DIR"},
     {"remote key keyserver",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/apptainer/binds.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/request/mounts.hh"
@@ -104,16 +105,19 @@ class Translator {
         mount(folder, target);
     }
 
-    void check_skipped() const {
+    void check_skipped() {
         for (const std::string& word : skipped_) {
+            if (word.starts_with('/')) start_.left_out.push_back(plan::normalised(word));
+            if (word.starts_with('/')) continue;
+            if (word == "bind-paths") start_.left_out.insert(start_.left_out.end(), {"/etc/hosts", "/etc/localtime"});
             for (const char* system : {"proc", "sys", "dev", "devpts"})
                 if (word == system)
                     throw Error(cat("--no-mount ", word, ": a container has these in any case; what they show of the "
                                     "node is less than with Apptainer"));
             const char* known[] = {"home", "tmp", "cwd", "hostfs", "bind-paths"};
             if (std::find(std::begin(known), std::end(known), word) == std::end(known))
-                throw Error(cat("--no-mount ", printable(word, 4096), ": write home, tmp, cwd, hostfs or bind-paths; "
-                                "nothing else is mounted unasked"));
+                throw Error(cat("--no-mount ", printable(word, 4096), ": write home, tmp, cwd, hostfs, bind-paths, or "
+                                "the path of a file that is mounted, such as /etc/hosts"));
         }
     }
 
@@ -121,6 +125,8 @@ class Translator {
         bool tmpfs = has("writable-tmpfs") || has("compat");
         std::vector<std::string> overlays = listed(given_, "overlay");
         if (overlays.size() > 1) throw Error("--overlay: several are not put together; write one folder");
+        if (has("writable-tmpfs") && !overlays.empty())
+            throw Error("--writable-tmpfs goes not with --overlay; write one of them");
         if (has("writable") && (has("writable-tmpfs") || !overlays.empty()))
             throw Error("--writable goes with neither --writable-tmpfs nor --overlay; write one of them");
         start_.in_place = has("writable");
@@ -162,7 +168,8 @@ class Translator {
 
     void take_temporary() {
         if (skips("tmp")) return;
-        for (const auto& [target, name] : {std::pair("/tmp", "tmp"), std::pair("/var/tmp", "var_tmp")}) {
+        // In images in which /var/tmp is a link to /tmp the second one covers the first.
+        for (const auto& [target, name] : {std::pair("/var/tmp", "var_tmp"), std::pair("/tmp", "tmp")}) {
             if (contain_) {
                 mount_own(name, target);
             } else {
@@ -177,14 +184,20 @@ class Translator {
                            [&](const auto& one) { return one.first == one.second && is_below(path, one.first); });
     }
 
+    /// Whether another folder is mounted where the node has it.
+    bool is_hidden(const std::string& path) const {
+        return std::any_of(visible_.begin(), visible_.end(),
+                           [&](const auto& one) { return one.first != one.second && is_below(path, one.second); });
+    }
+
     void take_cwd() {
         std::string asked = last(given_, "cwd");
         if (asked.empty()) asked = last(given_, "pwd");
         start_.workdir_asked = !asked.empty();
         bool kernels = is_below(place_.cwd, "/proc") || is_below(place_.cwd, "/sys") || is_below(place_.cwd, "/dev");
         bool system = std::find(std::begin(systems), std::end(systems), place_.cwd) != std::end(systems);
-        bool mounted = is_visible(place_.cwd);
-        if (!contain_ && !skips("cwd") && !kernels && !system && !mounted) {
+        bool mounted = is_visible(place_.cwd), hidden = !mounted && is_hidden(place_.cwd);
+        if (!contain_ && !skips("cwd") && !kernels && !system && !mounted && !hidden) {
             mount_unasked(place_.cwd, false);
             mounted = true;
         }
@@ -278,6 +291,16 @@ std::string for_shell(std::string_view text) {
     return out + "\"";
 }
 
+/// In double quotes, in which all but these means what it means there.
+std::string in_double_quotes(std::string_view text) {
+    std::string out = "\"";
+    for (char letter : text) {
+        if (letter == '"') out += '\\';
+        out += letter;
+    }
+    return out + "\"";
+}
+
 std::string last_part(const std::string& path) {
     size_t end = path.find_last_not_of('/');
     if (end == path.npos) return path;
@@ -324,6 +347,19 @@ bool is_file(const std::string& image) {
     return text.starts_with('/') || text.starts_with('.');
 }
 
+std::string places_asked_for(const std::vector<std::string>& environment, bool with_tmpdir) {
+    std::string out;
+    for (const char* name : {"CACHEDIR", "TMPDIR"})
+        for (const char* prefix : {"APPTAINER_", "SINGULARITY_"}) {
+            std::string variable = cat(prefix, name);
+            if (value_in(environment, variable).empty()) continue;
+            out += cat(out.empty() ? "" : ", ", variable);
+            if (name == std::string_view("TMPDIR")) with_tmpdir = false;
+        }
+    // The variable stands for the flag.
+    return !with_tmpdir ? out : cat(out, out.empty() ? "" : ", ", "--tmpdir");
+}
+
 Start start_of(Action action, const std::string& image, const Given& given, const Place& place) {
     refuse_flags(given, is_file(image));
     Start out = Translator(given, place).run();
@@ -348,21 +384,33 @@ Start start_of(Action action, const std::string& image, const Given& given, cons
     return out;
 }
 
-std::vector<std::string> script_reader(const std::vector<std::string>& set, const std::vector<std::string>& expanded) {
+std::string shown_at(const Start& start, const std::string& path) {
+    std::string out;
+    for (const auto* mounts : {&start.unasked, &start.request.mounts})
+        for (const plan::MountRequest& one : *mounts) {
+            if (!is_below(path, one.target)) continue;
+            bool of_node = one.kind == plan::MountRequest::Kind::bind;
+            out = of_node ? one.source + path.substr(one.target == "/" ? 0 : one.target.size()) : "";
+        }
+    return out;
+}
+
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables) {
     std::string script =
         "unset LD_LIBRARY_PATH; for berth_script in /.singularity.d/env/*.sh; do "
         "case $berth_script in */01-base.sh|*/94-appsbase.sh|*/95-apps.sh|*/99-base.sh|*/99-runtimevars.sh) continue;; "
         "esac; "
         "[ ! -f \"$berth_script\" ] || . \"$berth_script\"; done; unset berth_script; ";
-    for (const std::string& text : set) {
-        size_t equals = text.find('=');
-        script += cat("export ", text.substr(0, equals), "=", quoted(std::string_view(text).substr(equals + 1)), "; ");
-    }
-    for (const std::string& text : expanded) {
-        size_t equals = text.find('=');
-        script +=
-            cat("export ", text.substr(0, equals), "=", for_shell(std::string_view(text).substr(equals + 1)), "; ");
-    }
+    auto add = [&](const std::vector<std::string>& texts, const auto& written) {
+        for (const std::string& text : texts) {
+            size_t equals = text.find('=');
+            script += cat("export ", text.substr(0, equals), "=", written(std::string_view(text).substr(equals + 1)),
+                          "; ");
+        }
+    };
+    add(set, quoted);
+    add(variables.expanded, for_shell);
+    add(variables.evaluated, in_double_quotes);
     return {"/bin/sh", "-c", script + "exec \"$@\"", "sh"};
 }
 

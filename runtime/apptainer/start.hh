@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/apptainer/flags.hh"
+#include "runtime/apptainer/variables.hh"
 #include "runtime/request/request.hh"
 
 namespace berth::apptainer {
@@ -30,6 +31,7 @@ struct Start {
     bool in_place = false;            ///< what is written goes to the image, a directory
     bool plain_umask = false;         ///< 0022 in place of the caller's
     bool workdir_asked = false;       ///< request.workdir is of --cwd
+    std::vector<std::string> left_out;  ///< targets inside of what Berth mounts of the node, and is not to
     std::vector<std::string> folders; ///< absolute, to be made on the node when they are missing
     std::vector<std::string> devices; ///< NAME=VALUE by which GPUs are asked for
     std::vector<std::string> warnings;
@@ -42,13 +44,21 @@ std::string image_of(const std::string& image);
 /// True when image_of() is that of a file or directory.
 bool is_file(const std::string& image);
 
+/// The names of what asks for folders in which images are cached and made, of which Berth's store takes the place:
+/// "APPTAINER_CACHEDIR, --tmpdir"; empty: nothing does.
+std::string places_asked_for(const std::vector<std::string>& environment, bool with_tmpdir);
+
 /// The whole start but for the command and the variables of the user's, see variables.hh. Throws Error for what cannot
 /// be.
 Start start_of(Action action, const std::string& image, const Given& given, const Place& place);
 
-/// The words before a command whose image has scripts in /.singularity.d/env that set variables by more than a value:
-/// they are read by the container's shell, and `set` and `expanded` (see variables.hh) hold after them.
-std::vector<std::string> script_reader(const std::vector<std::string>& set, const std::vector<std::string>& expanded);
+/// What of the node the mounts of `start` show at the absolute `path`; empty: nothing of it, as far as they say.
+std::string shown_at(const Start& start, const std::string& path);
+
+/// The words before a command whose image has scripts in /.singularity.d/env that set variables by more than a value,
+/// or whose variables need a shell: the scripts are read by the container's shell, and `set` and what is expanded and
+/// evaluated of `variables` hold after them.
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables);
 
 /// What `shell` runs; `asked`: of --shell, or empty.
 std::vector<std::string> shell_command(const std::string& asked);

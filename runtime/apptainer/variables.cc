@@ -1,6 +1,8 @@
 #include "runtime/apptainer/variables.hh"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,10 +16,12 @@ namespace berth::apptainer {
 namespace {
 
 constexpr std::string_view env_prefixes[] = {"APPTAINERENV_", "SINGULARITYENV_"};
-constexpr std::string_view path_names[] = {"PREPEND_PATH", "APPEND_PATH", "PATH"};
 /// Of the node's; they pass whatever --cleanenv says.
 constexpr std::string_view always[] = {"TERM",     "http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy",
                                        "NO_PROXY", "all_proxy",  "ALL_PROXY",  "ftp_proxy",   "FTP_PROXY"};
+/// Not by the user's variables.
+constexpr std::string_view not_to_be_set[] = {"HOME", "APPTAINER_SHELL", "SINGULARITY_SHELL", "APPTAINER_APPNAME",
+                                              "SINGULARITY_APPNAME"};
 /// They say where things are on the node.
 constexpr std::string_view never[] = {"HOME", "PATH", "LD_LIBRARY_PATH", "PS1", "PROMPT_COMMAND"};
 
@@ -44,41 +48,100 @@ std::vector<Pair> pairs_of(const std::string& text) {
     return out;
 }
 
-/// $NAME as ${NAME-}, which is nothing where it is not set; what else a shell would do with a $ is left as it is.
-std::string with_braces(std::string_view text) {
+/// The name of a variable that `text` begins with; empty: none.
+std::string_view leading_name(std::string_view text) {
+    size_t end = 0;
+    while (end < text.size() && plan::is_variable_name(text.substr(0, end + 1))) ++end;
+    return text.substr(0, end);
+}
+
+std::string escaped_for_shell(std::string_view text) {
     std::string out;
-    for (size_t i = 0; i < text.size(); ++i) {
-        out += text[i];
-        if (text[i] != '$') continue;
-        size_t end = i + 1;
-        while (end < text.size() && plan::is_variable_name(text.substr(i + 1, end - i))) ++end;
-        if (end == i + 1) continue;
-        out += cat('{', text.substr(i + 1, end - i - 1), "-}");
-        i = end - 1;
+    for (char letter : text) {
+        if (letter == '$' || letter == '`' || letter == '\\') out += '\\';
+        out += letter;
     }
     return out;
 }
 
-bool is_to_be_expanded(std::string_view value) {
-    size_t at = value.find('$');
-    return at != value.npos && at + 1 < value.size() &&
-           (value[at + 1] == '{' || plan::is_variable_name(value.substr(at + 1, 1)));
-}
+/// Reads text as a shell does in double quotes, but for what takes a shell.
+class QuotedText {
+  public:
+    QuotedText(std::string_view text, const Ids& ids) : text_(text), ids_(ids) {
+        while (!text_.empty() && !needs_shell_) take();
+    }
+
+    /// The same for `env` of an environment: ${NAME-} for a variable, $$ for a dollar sign; nothing where it needs a
+    /// shell, for a command's output or the like.
+    std::optional<std::string> words() const { return needs_shell_ ? std::nullopt : std::optional(out_); }
+    /// That they are the value itself.
+    bool is_plain() const { return is_plain_; }
+
+  private:
+    static constexpr std::string_view specials = "$?!#*@-(0123456789";
+
+    void take() {
+        char next = text_.size() > 1 ? text_[1] : '\0';
+        if (text_[0] == '\\' && (next == '$' || next == '`' || next == '\\')) {
+            out_ += next == '$' ? "$$" : std::string(1, next);
+            is_plain_ &= next != '$';
+            text_.remove_prefix(2);
+        } else if (text_[0] == '`' || (text_[0] == '$' && next != '\0' && specials.find(next) != specials.npos)) {
+            needs_shell_ = true;
+        } else if (text_.starts_with("${")) {
+            take_braces();
+        } else if (std::string_view name = text_[0] == '$' ? leading_name(text_.substr(1)) : ""; !name.empty()) {
+            out_ += value_of(name);
+            text_.remove_prefix(1 + name.size());
+        } else {
+            out_ += text_[0];
+            text_.remove_prefix(1);
+        }
+    }
+
+    /// ${NAME}, and with -, :-, +, :+ and a plain word; a shell has more.
+    void take_braces() {
+        std::string_view inside = text_.substr(2, text_.substr(2).find('}')), name = leading_name(inside);
+        bool closed = inside.size() + 2 < text_.size();
+        std::string_view rest = inside.substr(name.size());
+        bool plain = rest.find_first_of("$`\\\"") == rest.npos;
+        std::string_view sign = rest.substr(rest.starts_with(':') ? 1 : 0);
+        bool known = rest.empty() || sign.starts_with('-') || sign.starts_with('+');
+        needs_shell_ = !closed || name.empty() || !plain || !known;
+        is_plain_ &= rest.empty();
+        out_ += rest.empty() ? value_of(name) : cat("${", inside, "}");
+        if (closed) text_.remove_prefix(inside.size() + 3);
+    }
+
+    std::string value_of(std::string_view name) {
+        if (name == "UID" || name == "EUID") return cat(ids_.uid);
+        if (name == "GID") return cat(ids_.gid);
+        is_plain_ = false;
+        return cat("${", name, "-}");
+    }
+
+    std::string_view text_;
+    const Ids& ids_;
+    std::string out_;
+    bool needs_shell_ = false, is_plain_ = true;
+};
 
 class Taker {
   public:
-    explicit Taker(bool eval) : eval_(eval) {}
+    Taker(bool eval, const Ids& ids) : eval_(eval), ids_(ids) {}
 
     /// The first one of a name counts.
     void take(const std::string& name, const std::string& value, const std::string& as) {
         if (!seen_.insert(name).second) return;
-        if (name == "HOME" || name == "APPTAINER_SHELL" || name == "SINGULARITY_SHELL") {
+        if (is_among(not_to_be_set, name)) {
             out_.warnings.push_back(cat("Overriding ", name, " environment variable with ", as, " is not permitted",
                                         name == "HOME" ? "; write --home" : ""));
             return;
         }
-        if (is_among(path_names, name))
-            (name == "PATH" ? path_ : name == "PREPEND_PATH" ? before_ : after_) = value;
+        if (name == "PATH")
+            path_ = value;
+        else if (name.starts_with(before) || name.starts_with(after))
+            around_[name] = value;
         else
             add(name, value);
     }
@@ -86,31 +149,56 @@ class Taker {
     Variables variables() {
         if (!path_.empty())
             add("PATH", path_);
-        else if (!before_.empty() || !after_.empty())
-            out_.expanded.push_back(cat("PATH=", escaped(before_), before_.empty() ? "" : ":", "${PATH}",
-                                        after_.empty() ? "" : ":", escaped(after_)));
+        else
+            add_around("PATH", "${PATH}");
+        // An empty part of it would be the working directory.
+        add_around("LD_LIBRARY_PATH", "${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH}");
+        for (const auto& [name, value] : around_) add(name, value);
         return std::move(out_);
     }
 
   private:
+    static constexpr std::string_view before = "PREPEND_", after = "APPEND_";
+
     void add(const std::string& name, const std::string& value) {
-        if (!plan::is_variable_name(name)) return;
-        if (eval_ && is_to_be_expanded(value))
-            out_.expanded.push_back(cat(name, "=", with_braces(value)));
-        else
+        if (eval_)
+            add_text(name, value);
+        else if (plan::is_variable_name(name))
             out_.set.push_back(cat(name, "=", value));
     }
 
-    std::string escaped(const std::string& value) const {
-        if (eval_) return with_braces(value);
-        std::string out;
-        for (char letter : value) out += letter == '$' ? "$$" : std::string(1, letter);
-        return out;
+    /// `text` as a shell reads it in double quotes.
+    void add_text(const std::string& name, const std::string& text) {
+        if (!plan::is_variable_name(name)) return;
+        QuotedText read(text, ids_);
+        std::optional<std::string> words = read.words();
+        auto& where = !words ? out_.evaluated : read.is_plain() ? out_.set : out_.expanded;
+        where.push_back(cat(name, "=", words ? *words : text));
+    }
+
+    /// What PREPEND_NAME and APPEND_NAME say.
+    void add_around(const std::string& name, const std::string& text) {
+        auto taken = [&](std::string_view prefix) {
+            auto found = around_.find(cat(prefix, name));
+            if (found == around_.end()) return std::string();
+            std::string out = eval_ ? found->second : escaped_for_shell(found->second);
+            around_.erase(found);
+            return out;
+        };
+        std::string first = taken(before), last = taken(after);
+        if (first.empty() && last.empty()) return;
+        bool may_miss = text.find(":+") != text.npos;
+        auto colon = [&](bool wanted, const char* side) {
+            return !wanted ? "" : may_miss ? cat("${", name, ":+", side, "}") : std::string(side);
+        };
+        add_text(name, cat(first, colon(!first.empty(), ":"), text, colon(!last.empty(), ":"), last));
     }
 
     bool eval_;
+    const Ids& ids_;
     std::set<std::string> seen_;
-    std::string before_, after_, path_;
+    std::string path_;
+    std::map<std::string, std::string> around_;  ///< PREPEND_NAME and APPEND_NAME
     Variables out_;
 };
 
@@ -136,8 +224,8 @@ std::vector<std::string> lines_of_file(std::string_view content, const std::stri
 }
 
 Variables variables_of(const Given& given, const std::vector<std::vector<std::string>>& files,
-                       const std::vector<std::string>& environment) {
-    Taker taker(!given.contains("no-eval") && !given.contains("compat"));
+                       const std::vector<std::string>& environment, const Ids& ids) {
+    Taker taker(!given.contains("no-eval") && !given.contains("compat"), ids);
     if (auto env = given.find("env"); env != given.end())
         for (auto text = env->second.rbegin(); text != env->second.rend(); ++text) {
             std::vector<Pair> pairs = pairs_of(*text);

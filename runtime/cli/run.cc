@@ -58,6 +58,11 @@ void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Si
     if (options.keeps_locale) plan.environment.remove.clear();
     if (options.workdir_may_miss) plan.workdir_required = false;
     plan.hostname = options.hostname;
+    std::erase_if(plan.edits, [&](const plan::Edit& edit) {
+        const auto* mount = std::get_if<plan::Mount>(&edit.action);
+        return mount != nullptr && mount->source == mount->target &&
+               std::ranges::find(options.left_out, mount->target) != options.left_out.end();
+    });
     if (options.overlay.empty()) return;
     // It is a folder of the node's like those of mounts.
     plan::Mount mount;
@@ -68,8 +73,9 @@ void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Si
 }
 
 /// A command whose image has scripts that set variables reads them first, where that is asked for.
+/// So does one whose variables a shell is to make.
 void read_scripts(plan::Plan& plan, const OpenedImage& opened, const RunOptions& options) {
-    if (!opened.image.has_scripts || options.script_reader.empty()) return;
+    if (options.script_reader.empty() || !(opened.image.has_scripts || options.needs_script_reader)) return;
     plan.command.insert(plan.command.begin(), options.script_reader.begin(), options.script_reader.end());
     // The shell puts them in, once it has read what they refer to.
     plan.environment.user.clear();

@@ -43,8 +43,10 @@ struct RunOptions {
     bool keeps_locale = false;               ///< LANG and the like get in
     bool workdir_may_miss = false;           ///< the working directory is made where the image has none
     std::vector<std::string> script_reader;  ///< words before a command whose image has scripts to read
+    bool needs_script_reader = false;        ///< or before every command
     std::string overlay;                     ///< folder that takes what is written; empty: the site's way
     bool in_place = false;                   ///< what is written goes to the image, a directory
+    std::vector<std::string> left_out;       ///< targets inside of the node's files that are not to be mounted
     std::string hostname;                    ///< of the container; empty: the node's
     bool image_modes = false;                ///< files show the image's modes, whatever mount.modes says
     std::function<int(const Error& error)> complain = {};    ///< of start_task()

@@ -1,8 +1,11 @@
 // Environments, NAME=VALUE with NULs between them, as those of a step, a job and an image come: options that they hold,
-// answers of srun, what a task's becomes. And the files in which Enroot keeps an image's. The first byte of an input
-// chooses.
+// answers of srun, what a task's becomes. And the files in which Enroot and Apptainer keep an image's, and values as
+// Apptainer's users write them. The first byte of an input chooses.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
+#include "runtime/apptainer/inspect.hh"
+#include "runtime/apptainer/variables.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/sif_environment.hh"
@@ -11,6 +14,7 @@
 #include "runtime/plan/plan.hh"
 #include "runtime/request/carried.hh"
 #include "runtime/request/environment_options.hh"
+#include "runtime/request/expand.hh"
 #include "runtime/request/frozen.hh"
 #include "runtime/request/option_names.hh"
 #include "tests/hostile/target.hh"
@@ -95,6 +99,24 @@ void run_apptainer(std::string_view input) {
     }
 }
 
+/// An image whose files all have this content.
+void run_inspect(std::string_view input) {
+    apptainer::ImageReader image{[&](const std::string&) { return std::string(input); },
+                                 [&](const std::string& path) {
+                                     return path.ends_with("/env") ? Texts{"90-environment.sh"} : Texts{"a"};
+                                 }};
+    must(nlohmann::json::accept(apptainer::inspected({.all = true}, image)), "what inspect prints is no JSON");
+    must(apptainer::inspected({.runscript = true}, image).size() <= input.size() + 1, "a script became longer");
+}
+
+/// A value of APPTAINERENV_X.
+void run_values(std::string_view input) {
+    apptainer::Variables made = apptainer::variables_of({}, {}, {cat("APPTAINERENV_X=", input)}, {});
+    must(made.set.size() + made.expanded.size() + made.evaluated.size() == 1, "a value is lost, or there twice");
+    // None is a name that has to be there.
+    for (const std::string& text : made.expanded) plan::expanded(text, [](auto&) { return std::nullopt; });
+}
+
 /// A site's environ.d and mounts.d, and the variables of the job that they name.
 void run_enroot_files(std::string_view input) {
     plan::VariableValue value = [&](const std::string& name) { return std::string(input.substr(0, name.size())); };
@@ -113,13 +135,15 @@ void run_enroot_files(std::string_view input) {
 }
 
 void run(std::string_view input) {
-    unsigned which = hostile::take_byte(input) % 6;
+    unsigned which = hostile::take_byte(input) % 8;
     if (which == 0) run_options(split(input, '\0'));
     if (which == 1) run_answers(split(input, '\0'));
     if (which == 2) run_task(split(input, '\0'));
     if (which == 3) run_enroot(input);
     if (which == 4) run_enroot_files(input);
     if (which == 5) run_apptainer(input);
+    if (which == 6) run_inspect(input);
+    if (which == 7) run_values(input);
 }
 
 const hostile::Registration registration("environment", run);

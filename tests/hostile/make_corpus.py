@@ -416,7 +416,9 @@ def environments():
         (4, "# a\nA=${HOME}\nB='x'\ntmpfs /a tmpfs size=1G\n${X}/b\t/c none x-create=dir,bind,ro 0 -1\n"
             "/d\\040e rbind\n"),
         (5, '#!/bin/sh\nexport PATH="/opt/bin:/bin"\nexport LANG="${LANG:-"C.UTF-8"}"\nexport OPEN="${OPEN:-}"\n'
-            "A='b c'\nexport A\nexport B=a\nexport C=\"\\$x \\\"\"\nexport D=$(id)\n")]
+            "A='b c'\nexport A\nexport B=a\nexport C=\"\\$x \\\"\"\nexport D=$(id)\n"),
+        (6, '{\n\t"a.b": "c \\"d\\"",\n\t"e": 1\n}\n'),
+        (7, "/b:$PATH:${A:-b}:\\$LIB:${A+c}$UID`id`"), (7, "a$(id -u)${A#b}$")]
 
 
 def records(*pairs):

@@ -62,7 +62,8 @@ app_fails() {
   # cwltool looks for these words.
   app_fails 'nosuch: .*executable file not found in ' 'apptainer exec d.sif nosuch'
   app_fails 'no-such.sif' 'apptainer exec no-such.sif true'
-  app_fails 'the command is missing' 'apptainer exec d.sif'
+  run -1 app 'apptainer exec d.sif'
+  expect_output_like '^FATAL:   .*the command is missing'
   app_prints in 'echo in | apptainer exec d.sif cat'
 }
 
@@ -208,13 +209,47 @@ app_fails() {
   run -0 app 'for space in ipc uts; do readlink /proc/self/ns/$space
     apptainer exec --ipc --uts d.sif readlink /proc/self/ns/$space; done | sort -u | wc -l'
   expect_equal "$output" 4
-  # What of /proc is covered in the box keeps processes of its own from a container there; the kernel tests have them.
+  # What of /proc is covered in the box keeps processes of its own from a container there; see the next test.
   app_fails 'leave out --pid' 'apptainer exec --pid d.sif true'
   app_prints lo 'apptainer exec --net --network none d.sif tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d " "'
   app_prints box 'apptainer exec --hostname box d.sif uname -n'
   app_prints box 'APPTAINER_HOSTNAME=box apptainer exec d.sif cat /proc/sys/kernel/hostname'
   app_fails 'networks of CNI need root' 'apptainer exec --net d.sif true'
   app_fails 'networks of CNI need root' 'apptainer exec --net --network bridge d.sif true'
+}
+
+@test "--pid and --containall: a process sees its own processes, and ends with them" {
+  run -0 --separate-stderr with_proc 'cd ~/app; sleep 1234 & apptainer exec --pid d.sif sh -c "echo /proc/[0-9]*
+    kill -0 $! 2> /dev/null || echo unseen; readlink /proc/self/ns/pid" | sed "s/pid:.*/own/"
+    apptainer exec d.sif sh -c "kill -0 $! && echo seen"; kill $!'
+  expect_equal "$output" $'/proc/1 /proc/2\nunseen\nown\nseen'
+  run -0 --separate-stderr with_proc 'cd ~/app; apptainer exec -C d.sif sh -c "echo \$\$; ls -A ~"
+    apptainer exec --compat d.sif sh -c "sleep 4321 & echo \$\$"; ps -eo args | grep -c "^sleep 4321" || true'
+  expect_equal "$output" $'2\n2\n0'
+}
+
+@test "folders of a cache are the site's, which a pull says" {
+  local folders="APPTAINER_CACHEDIR=/c SINGULARITY_TMPDIR=/t"
+  run -0 --separate-stderr app "$folders apptainer pull -F cached.sif docker://$image"
+  expect_equal "$(grep -c '^INFO:    APPTAINER_CACHEDIR, SINGULARITY_TMPDIR: no effect; images are .* in /' \
+    <<< "$stderr")" 1
+  run -0 --separate-stderr app "$folders apptainer exec docker://$image true"
+  [[ $stderr == *'APPTAINER_CACHEDIR, SINGULARITY_TMPDIR: no effect'* ]] || fail "$stderr"
+  # A file is where it is.
+  run -0 --separate-stderr app "$folders apptainer exec d.sif true"
+  expect_equal "$stderr" ""
+  run -0 --separate-stderr app "$folders apptainer -q pull -F cached.sif docker://$image; rm cached.sif"
+  expect_equal "$stderr" ""
+}
+
+@test "build FILE docker://: a file, as pull writes it" {
+  run -0 --separate-stderr app "singularity -q build w/b.sif docker://$image; ls w/b.sif"
+  expect_equal "$output" w/b.sif
+  app_fails 'Image file already exists: "w/b.sif"' "apptainer build w/b.sif docker://$image"
+  run -0 app "apptainer -q build --fakeroot --force w/b.sif docker://$image"
+  app_fails 'are not built of definition files' 'echo "Bootstrap: docker" > x.def; apptainer build w/c.sif x.def'
+  app_fails '^FATAL:   --sandbox: ' "apptainer build --sandbox w/c docker://$image"
+  app_fails '^FATAL:   --docker-username: ' "APPTAINER_DOCKER_USERNAME=u apptainer pull -F w/b.sif docker://$image"
 }
 
 @test "what cannot be is refused in one line, by flag and by variable" {
@@ -267,11 +302,26 @@ END
     echo "export X=1" > lb/.singularity.d/env/90-environment.sh; echo help > lb/.singularity.d/runscript.help'
   app_prints $'a.b: c d\ne: f' 'apptainer inspect lb'
   app_prints 'c d' 'apptainer inspect --json lb | jq -r ".data.attributes.labels.\"a.b\""'
-  app_prints '{}' 'apptainer inspect --json d.sif | jq -c .data.attributes.labels'
+  app_prints null 'apptainer inspect --json d.sif | jq -c .data.attributes.labels'
+  app_fails 'pull it first' "apptainer inspect docker://$image"
   app_prints help 'singularity inspect --helpfile lb'
   app_prints $'=== /.singularity.d/env/90-environment.sh ===\nexport X=1' 'apptainer inspect -e lb'
   app_prints '' 'apptainer inspect --deffile d.sif'
   app 'chmod -R u+w lb; rm -rf lb'
+  # Of an image without a shell, where nothing could run.
+  app 'mkdir -p bare/.singularity.d/env; echo "{\"a\": \"b\"}" > bare/.singularity.d/labels.json
+    ln -s 90-environment.sh bare/.singularity.d/env/91-environment.sh
+    echo "export X=1" > bare/.singularity.d/env/90-environment.sh; ln -s labels.json bare/.singularity.d/runscript
+    ln -s runscript.help bare/.singularity.d/runscript.help
+    mksquashfs bare bare.sif -quiet -no-progress > /dev/null'
+  for file in bare bare.sif; do
+    app_prints 'a: b' "apptainer inspect $file"
+    app_prints '{"a": "b"}' "apptainer inspect -r $file"
+    app_prints '' "apptainer inspect --helpfile $file"
+    app_prints '["export X=1","export X=1"]' \
+      "apptainer inspect --json -e $file | jq -c '.data.attributes.environment | [.[]]'"
+  done
+  app 'rm -rf bare bare.sif'
 }
 
 @test "cache and registry are about Berth's store and logins" {

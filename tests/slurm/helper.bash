@@ -24,6 +24,13 @@ root() { "$state/lib/enter_box" login "$state" root '' "$@"; }
 # As alice, from a shell in her home: in_home 'echo hi > x; srun ... cat x'.
 in_home() { alice bash -c "$1"; }
 
+# The same with a /proc of which nothing is covered, as on a node; here what is covered of the machine's may keep
+# processes of its own from a container.
+with_proc() {
+  root unshare --mount --propagation private bash -c 'mount -t proc proc /proc && exec setpriv --reuid alice \
+    --regid alice --init-groups env HOME=/home/alice USER=alice LOGNAME=alice bash -c "$1"' bash "$1"
+}
+
 # One task on n1 in the test image, as alice. Options of srun go before the command as usual.
 contained() { alice srun -w n1 --container-image="$image" "$@"; }
 

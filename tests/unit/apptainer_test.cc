@@ -1,9 +1,13 @@
 // What command lines and variables of Apptainer become: runtime/apptainer.
 #include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/apptainer/binds.hh"
 #include "runtime/apptainer/files.hh"
 #include "runtime/apptainer/flags.hh"
+#include "runtime/apptainer/inspect.hh"
 #include "runtime/apptainer/instead.hh"
 #include "runtime/apptainer/start.hh"
 #include "runtime/apptainer/variables.hh"
@@ -55,7 +59,7 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("apptainer: what is mounted of the node without a flag", "[apptainer]") {
     Start plain = start({});
-    CHECK(mounts_of(plain) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(mounts_of(plain) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp"});
     CHECK(plain.request.mount_home == true);
     CHECK(plain.request.writable == false);
     CHECK(plain.request.remap_root == false);
@@ -65,17 +69,17 @@ TEST_CASE("apptainer: what is mounted of the node without a flag", "[apptainer]"
     CHECK(plain.request.unshare == plan::OwnNamespaces{});
     CHECK(plain.home == "/home/ann");
     // A working directory elsewhere is mounted, unless the container has one of its own there.
-    CHECK(mounts_of(start({}, {"/data/a", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/data/a>/data/a"});
-    CHECK(mounts_of(start({}, {"/tmp/x", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(mounts_of(start({}, {"/data/a", "/home/ann"})) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp", "/data/a>/data/a"});
+    CHECK(mounts_of(start({}, {"/tmp/x", "/home/ann"})) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp"});
     CHECK(start({}, {"/usr", "/home/ann"}).request.workdir == "/usr");
-    CHECK(mounts_of(start({}, {"/usr", "/home/ann"})) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp"});
+    CHECK(mounts_of(start({}, {"/usr", "/home/ann"})) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp"});
     CHECK(start({}, {"/proc/1", "/home/ann"}).request.workdir == "/home/ann");
     CHECK(start({}, {"/", ""}).home == "/");
 }
 
 TEST_CASE("apptainer: --contain and its like mount less", "[apptainer]") {
     Start contained = start({{"contain", {""}}});
-    CHECK(mounts_of(contained) == Texts{"tmpfs>/home/ann", "tmpfs>/tmp", "tmpfs>/var/tmp"});
+    CHECK(mounts_of(contained) == Texts{"tmpfs>/home/ann", "tmpfs>/var/tmp", "tmpfs>/tmp"});
     CHECK(contained.request.mount_home == false);
     CHECK(contained.request.workdir == "/home/ann");
     CHECK(contained.request.unshare == plan::OwnNamespaces{});
@@ -89,7 +93,7 @@ TEST_CASE("apptainer: --contain and its like mount less", "[apptainer]") {
     CHECK(compat.plain_umask);
     Start folders = start({{"contain", {""}}, {"workdir", {"w"}}, {"scratch", {"/s,t"}}});
     CHECK(mounts_of(folders) ==
-          Texts{"/home/ann/work/w/home>/home/ann", "/home/ann/work/w/tmp>/tmp", "/home/ann/work/w/var_tmp>/var/tmp",
+          Texts{"/home/ann/work/w/home>/home/ann", "/home/ann/work/w/var_tmp>/var/tmp", "/home/ann/work/w/tmp>/tmp",
                 "/home/ann/work/w/scratch/s>/s", "/home/ann/work/w/scratch/t>/t"});
     CHECK(folders.folders.size() == 5);
     CHECK(mounts_of(start({{"scratch", {"/s"}}, {"no-mount", {"tmp,cwd"}}})) == Texts{"tmpfs>/s"});
@@ -97,7 +101,9 @@ TEST_CASE("apptainer: --contain and its like mount less", "[apptainer]") {
     CHECK(skipped.request.mount_home == false);
     CHECK(skipped.request.workdir == "/home/ann");
     CHECK_THROWS_WITH(start({{"no-mount", {"proc"}}}), Contains("--no-mount proc"));
-    CHECK_THROWS_WITH(start({{"no-mount", {"/etc/hosts"}}}), Contains("/etc/hosts: write home"));
+    CHECK_THROWS_WITH(start({{"no-mount", {"etc"}}}), Contains("etc: write home"));
+    CHECK(start({{"no-mount", {"/etc/resolv.conf"}}}).left_out == Texts{"/etc/resolv.conf"});
+    CHECK(start({{"no-mount", {"bind-paths"}}}).left_out == Texts{"/etc/hosts", "/etc/localtime"});
 }
 
 TEST_CASE("apptainer: the home is the account's, another one, or none", "[apptainer]") {
@@ -105,7 +111,7 @@ TEST_CASE("apptainer: the home is the account's, another one, or none", "[apptai
     CHECK(none.request.mount_home == false);
     CHECK(none.home == "/home/ann");
     // What is below the home is no longer there by itself.
-    CHECK(mounts_of(none) == Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/home/ann/work>/home/ann/work"});
+    CHECK(mounts_of(none) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp", "/home/ann/work>/home/ann/work"});
     Start other = start({{"home", {"h:/home/guest"}}});
     CHECK(mounts_of(other).back() == "/home/ann/work/h>/home/guest");
     CHECK(value(other, "HOME") == "/home/guest");
@@ -120,6 +126,19 @@ TEST_CASE("apptainer: the home is the account's, another one, or none", "[apptai
     CHECK_THROWS_WITH(start({{"home", {"a:b"}}}), Contains("absolute"));
 }
 
+TEST_CASE("apptainer: a directory that a mount hides is not entered unasked", "[apptainer]") {
+    Start other = start({{"home", {"/data:/home"}}});
+    CHECK(mounts_of(other) == Texts{"/var/tmp>/var/tmp", "/tmp>/tmp", "/data>/home"});
+    CHECK(other.request.workdir == "/home");
+    Start hidden = start({{"contain", {""}}, {"bind", {"/data:/home"}}});
+    CHECK(hidden.request.workdir == "/home/ann");
+    CHECK(shown_at(hidden, "/home/ann") == "/data/ann");
+    CHECK(shown_at(start({{"bind", {"/data:/a"}}, {"scratch", {"/b"}}}), "/a") == "/data");
+    CHECK(shown_at(start({{"bind", {"/data:/a"}}, {"scratch", {"/b"}}}), "/b/x").empty());
+    CHECK(shown_at(start({}), "/srv").empty());
+    CHECK_THROWS_WITH(start({{"overlay", {"/o"}}, {"writable-tmpfs", {""}}}), Contains("goes not with --overlay"));
+}
+
 TEST_CASE("apptainer: --bind in each form", "[apptainer]") {
     CHECK(shown(binds_of("/a")) == Texts{"/a>/a"});
     CHECK(shown(binds_of("/a,/b:/c,/d:/e:ro")) == Texts{"/a>/a", "/b>/c", "/d>/e:ro"});
@@ -131,10 +150,12 @@ TEST_CASE("apptainer: --bind in each form", "[apptainer]") {
     CHECK_THROWS_WITH(binds_of("/a:/b:bad"), Contains("--bind /a:/b:bad: bad is no option"));
     CHECK_THROWS_WITH(binds_of("/a:/b:ro:x"), Contains("two colons"));
     CHECK_THROWS_WITH(binds_of(":/b"), Contains("source is missing"));
+    CHECK_THROWS_WITH(binds_of("/a:b"), Contains("destination is to be absolute"));
+    CHECK_THROWS_WITH(binds_of_mount("src=/a,dst=b"), Contains("destination is to be absolute"));
     CHECK_THROWS_WITH(binds_of("d.img:/b:image-src=/x"), Contains("files of an image"));
     Start several = start({{"bind", {"x:/x", "/data"}}, {"mount", {"type=bind,src=/m,dst=/n,nonested"}}});
     CHECK(mounts_of(several) ==
-          Texts{"/tmp>/tmp", "/var/tmp>/var/tmp", "/home/ann/work/x>/x", "/data>/data", "/m>/n"});
+          Texts{"/var/tmp>/var/tmp", "/tmp>/tmp", "/home/ann/work/x>/x", "/data>/data", "/m>/n"});
     CHECK(value(several, "APPTAINER_BIND") == "/x,/data");
     CHECK(value(several, "SINGULARITY_BIND") == "/x,/data");
 }
@@ -250,7 +271,7 @@ TEST_CASE("apptainer: what cannot be is refused in one line", "[apptainer]") {
 
 TEST_CASE("apptainer: variables that the user sets", "[apptainer]") {
     auto set = [](const Given& given, const Texts& environment, const std::vector<Texts>& files = {}) {
-        return variables_of(given, files, environment);
+        return variables_of(given, files, environment, Ids{1001, 1002});
     };
     CHECK(set({{"env", {"A=1"}}}, {}).set == Texts{"A=1"});
     CHECK(set({{"env", {"B=2,A=1"}}}, {}).set == Texts{"A=1", "B=2"});
@@ -262,19 +283,53 @@ TEST_CASE("apptainer: variables that the user sets", "[apptainer]") {
     CHECK(set({}, {"APPTAINERENV_A=2"}, {{"A=1", "A=3"}}).set == Texts{"A=3"});
     CHECK(set({}, {"APPTAINERENV_PATH=/usr/bin:/bin,"}).set == Texts{"PATH=/usr/bin:/bin,"});
     CHECK(set({}, {"APPTAINERENV_PREPEND_PATH=/a", "SINGULARITYENV_APPEND_PATH=/b"}).expanded ==
-          Texts{"PATH=/a:${PATH}:/b"});
+          Texts{"PATH=/a:${PATH-}:/b"});
     CHECK(set({{"env", {"PATH=/foo:$PATH"}}}, {}).expanded == Texts{"PATH=/foo:${PATH-}"});
     CHECK(set({{"env", {"X=a$b$"}}}, {}).expanded == Texts{"X=a${b-}$"});
     CHECK(set({{"env", {"X=$Y"}}, {"no-eval", {""}}}, {}).set == Texts{"X=$Y"});
-    CHECK(set({{"no-eval", {""}}}, {"APPTAINERENV_APPEND_PATH=/$b"}).expanded == Texts{"PATH=${PATH}:/$$b"});
+    CHECK(set({{"no-eval", {""}}}, {"APPTAINERENV_APPEND_PATH=/$b"}).expanded == Texts{"PATH=${PATH-}:/$$b"});
     Variables home = set({}, {"APPTAINERENV_HOME=/x"});
     CHECK(home.set.empty());
+    CHECK(set({}, {"APPTAINERENV_APPTAINER_APPNAME=x"}).set.empty());
     CHECK_THAT(home.warnings.at(0), Contains("Overriding HOME environment variable with APPTAINERENV_HOME"));
     CHECK_THROWS_WITH(set({{"env", {"A"}}}, {}), Contains("--env A: write NAME=VALUE"));
+    CHECK(set({}, {"APPTAINERENV_PREPEND_LD_LIBRARY_PATH=/a", "APPTAINERENV_APPEND_X=b"}).evaluated ==
+          Texts{"LD_LIBRARY_PATH=/a${LD_LIBRARY_PATH:+:}${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH}"});
+    CHECK(set({}, {"APPTAINERENV_PREPEND_X=b"}).set == Texts{"PREPEND_X=b"});
+}
+
+TEST_CASE("apptainer: values are read as a shell reads them in double quotes, by a shell where it takes one",
+          "[apptainer]") {
+    auto set = [](const std::string& value, bool eval = true) {
+        Given given;
+        if (!eval) given["no-eval"] = {""};
+        return variables_of(given, {}, {"APPTAINERENV_X=" + value}, Ids{1001, 1002});
+    };
+    for (const char* plain : {"ME", "'a b'", "\"q\"", "$", "a$/", "a\\b", ""})
+        CHECK(set(plain).set == Texts{cat("X=", plain)});
+    CHECK(set("$UID-${EUID}-$GID").set == Texts{"X=1001-1001-1002"});
+    CHECK(set("\\$UID").expanded == Texts{"X=$$UID"});
+    CHECK(set("/b/\\$LIB/b.so").expanded == Texts{"X=/b/$$LIB/b.so"});
+    CHECK(set("a\\\\b\\`c").set == Texts{"X=a\\b`c"});
+    CHECK(set("\\$(id)").expanded == Texts{"X=$$(id)"});
+    CHECK(set("${A:-b}${C+d}").expanded == Texts{"X=${A:-b}${C+d}"});
+    for (const char* of_shell : {"$(id -u)", "\"`id`\"", "$$", "${A#b}", "${A:=b}", "${A:-$B}", "${A", "$1"}) {
+        CHECK(set(of_shell).evaluated == Texts{cat("X=", of_shell)});
+        CHECK(set(of_shell, false).set == Texts{cat("X=", of_shell)});
+    }
+    CHECK_THAT(script_reader({}, set("\"$(id)\"")).at(2), Contains("export X=\"\\\"$(id)\\\"\"; exec"));
+}
+
+TEST_CASE("apptainer: what asks for folders of a cache", "[apptainer]") {
+    CHECK(places_asked_for({"A=1", "APPTAINER_CACHEDIR="}, false).empty());
+    CHECK(places_asked_for({"SINGULARITY_CACHEDIR=/c", "APPTAINER_TMPDIR=/t"}, true) ==
+          "SINGULARITY_CACHEDIR, APPTAINER_TMPDIR");
+    CHECK(places_asked_for({}, true) == "--tmpdir");
 }
 
 TEST_CASE("apptainer: lines of --env-file", "[apptainer]") {
     CHECK(lines_of_file("# all\n\nA=1\nexport B=\"two words\"\nC='x'\n", "f") == Texts{"A=1", "B=two words", "C=x"});
+    CHECK(lines_of_file("PATH=\"\\$PATH:/\"", "f") == Texts{"PATH=$PATH:/"});
     CHECK_THROWS_WITH(lines_of_file("A=1\nB=$(date)\n", "f"), Contains("--env-file f: line 2"));
     CHECK_THROWS_WITH(lines_of_file("echo hello\n", "f"), Contains("line 1"));
 }
@@ -295,7 +350,7 @@ TEST_CASE("apptainer: which variables of the node get in", "[apptainer]") {
 }
 
 TEST_CASE("apptainer: scripts of the image are read before what is set", "[apptainer]") {
-    Texts words = script_reader({"A=it's"}, {"PATH=/a\"b:${PATH-}:$$"});
+    Texts words = script_reader({"A=it's"}, {.expanded = {"PATH=/a\"b:${PATH-}:$$"}});
     CHECK_THAT(words.at(2), Contains("export A='it'\\''s'; export PATH=\"/a\\\"b:${PATH-}:\\$\"; exec \"$@\""));
     CHECK(shell_command("/bin/zsh") == Texts{"/bin/zsh"});
     CHECK(test_command({"x"}).back() == "x");
@@ -332,6 +387,77 @@ TEST_CASE("apptainer: a pull writes NAME_TAG.sif", "[apptainer]") {
     CHECK(file_name_of("docker-archive:/d/a.tar") == "a_latest.sif");
     CHECK_THROWS_WITH(file_name_of("x.sif"), Contains("file already"));
     CHECK_THROWS_AS(file_name_of("library://a/b"), Error);
-    CHECK_THAT(inspect_command({}).at(2), Contains("labels.json"));
-    CHECK_THAT(inspect_command({.runscript = true}).at(2), Contains("cat $d/runscript;") && !Contains("labels.json"));
+}
+
+namespace {
+
+/// An image of these files.
+ImageReader reader_of(const std::map<std::string, std::string>& files) {
+    auto text = [files](const std::string& path) { return files.contains(path) ? files.at(path) : ""; };
+    auto names = [files](const std::string& path) {
+        std::set<std::string> out;
+        for (const auto& [name, content] : files)
+            if (name.starts_with(path + "/")) out.insert(split(name.substr(path.size() + 1), '/').front());
+        return std::vector<std::string>(out.begin(), out.end());
+    };
+    return {text, names};
+}
+
+const std::map<std::string, std::string> of_inspection = {
+    {"/.singularity.d/labels.json", "{\n\t\"z.b\": \"c \\\"d\\\"\",\n\t\"a\": \"f\", \"n\": 1}\n"},
+    {"/.singularity.d/Singularity", "bootstrap: docker\n"},
+    {"/.singularity.d/runscript", "#!/bin/sh\n\nexec \"$@\"\n\n"},
+    {"/.singularity.d/runscript.help", "help\n"},
+    {"/.singularity.d/env/01-base.sh", "# Apptainer's\n"},
+    {"/.singularity.d/env/10-docker2singularity.sh", "export D=1\n"},
+    {"/.singularity.d/env/90-environment.sh", "export X=1\n"},
+    {"/.singularity.d/env/95-apps.sh", "# Apptainer's\n"},
+    {"/scif/apps/hello/scif/runscript", "#!/bin/sh\necho hello\n"},
+    {"/scif/apps/hello/scif/labels.json", "{\"IS\": \"hello\"}"},
+    {"/scif/apps/hello/scif/env/90-environment.sh", "H=1\n"},
+    {"/scif/apps/hello/scif/env/01-base.sh", "A=1\n"},
+    {"/scif/apps/world/scif/test", "true\n"},
+};
+
+}  // namespace
+
+TEST_CASE("apptainer: inspect prints what files of the image say, as text", "[apptainer]") {
+    ImageReader image = reader_of(of_inspection);
+    CHECK(inspected({}, image) == "a: f\nz.b: c \"d\"\n");
+    CHECK(inspected({.runscript = true}, image) == "#!/bin/sh\n\nexec \"$@\"\n");
+    CHECK(inspected({.labels = true, .deffile = true, .helpfile = true}, image) ==
+          "bootstrap: docker\nhelp\na: f\nz.b: c \"d\"\n");
+    CHECK(inspected({.environment = true}, image) ==
+          "=== /.singularity.d/env/10-docker2singularity.sh ===\nexport D=1\n\n"
+          "=== /.singularity.d/env/90-environment.sh ===\nexport X=1\n\n");
+    CHECK(inspected({.test = true}, image).empty());
+    CHECK(inspected({.apps = true}, image) == "hello\nworld\n");
+    CHECK(inspected({.app = "hello"}, image) == "IS: hello\n");
+    CHECK(inspected({.runscript = true, .app = "hello"}, image) == "#!/bin/sh\necho hello\n");
+    CHECK(inspected({.environment = true, .app = "hello"}, image) ==
+          "=== /scif/apps/hello/scif/env/90-environment.sh ===\nH=1\n\n");
+    CHECK(inspected({.app = "none"}, image).empty());
+    CHECK(inspected({}, reader_of({{"/.singularity.d/labels.json", "{\"a\": "}})).empty());
+    CHECK(inspected({}, reader_of({{"/.singularity.d/labels.json", "[1]"}})).empty());
+}
+
+TEST_CASE("apptainer: inspect prints JSON in Apptainer's form", "[apptainer]") {
+    ImageReader image = reader_of(of_inspection);
+    CHECK(inspected({.json = true}, reader_of({})) ==
+          "{\n\t\"data\": {\n\t\t\"attributes\": {}\n\t},\n\t\"type\": \"container\"\n}\n");
+    auto attributes = [&](const Inspection& asked) {
+        auto out = nlohmann::json::parse(inspected(asked, image));
+        CHECK(out["type"] == "container");
+        return out["data"]["attributes"];
+    };
+    CHECK(attributes({.json = true}) == nlohmann::json{{"labels", {{"a", "f"}, {"z.b", "c \"d\""}}}});
+    CHECK(attributes({.runscript = true, .json = true}) == nlohmann::json{{"runscript", "#!/bin/sh\n\nexec \"$@\""}});
+    CHECK(attributes({.apps = true, .json = true})["apps"].size() == 2);
+    CHECK(attributes({.labels = true, .json = true, .app = "hello"}) ==
+          nlohmann::json{{"apps", {{"hello", {{"labels", {{"IS", "hello"}}}}}}}});
+    auto all = attributes({.all = true});
+    CHECK(all["deffile"] == "bootstrap: docker");
+    CHECK(all["environment"].size() == 2);
+    CHECK(all["apps"]["hello"]["environment"]["/scif/apps/hello/scif/env/90-environment.sh"] == "H=1");
+    CHECK(all["apps"]["world"]["test"] == "true");
 }

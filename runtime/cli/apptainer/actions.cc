@@ -1,6 +1,7 @@
 // `apptainer exec`, `run`, `shell` and `test`.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <deque>
@@ -87,6 +88,10 @@ std::vector<std::vector<std::string>> files_of(const Given& given) {
     return out;
 }
 
+apptainer::Ids ids_in_container(const Given& given) {
+    return given.contains("fakeroot") ? apptainer::Ids{0, 0} : apptainer::Ids{::getuid(), ::getgid()};
+}
+
 /// The folders of --workdir and --overlay.
 void make_folders(const apptainer::Start& start) {
     for (const std::string& folder : start.folders) sys::make_directories(folder, 0755);
@@ -127,6 +132,14 @@ void take_unasked(apptainer::Start& start, const plan::Caller& caller, const App
     start.request.mounts = std::move(mounts);
 }
 
+/// A directory that nobody has asked for may be hidden by a mount.
+void take_other_workdir(apptainer::Start& start) {
+    if (start.workdir_asked || !start.request.workdir) return;
+    std::string shown = apptainer::shown_at(start, *start.request.workdir);
+    if (struct stat st {}; !shown.empty() && (::stat(shown.c_str(), &st) != 0 || !S_ISDIR(st.st_mode)))
+        start.request.workdir.emplace("/");
+}
+
 /// Sets NAME=VALUE in the container, over what the image says and what was set before.
 void set_variable(RunOptions& options, const std::string& text) {
     std::string name = text.substr(0, text.find('='));
@@ -139,11 +152,12 @@ void take_variables(RunOptions& options, const apptainer::Start& start, const ap
     for (const std::string& text : start.set) set_variable(options, text);
     for (const std::string& text : variables.set) set_variable(options, text);
     options.request.variables = variables.expanded;
-    for (const std::string& text : variables.expanded) {
-        std::string name = text.substr(0, text.find('='));
-        std::erase_if(options.set, [&](const std::string& one) { return one.starts_with(name + "="); });
-        std::erase(options.request.env, name);
-    }
+    for (const auto* texts : {&variables.expanded, &variables.evaluated})
+        for (const std::string& text : *texts) {
+            std::string name = text.substr(0, text.find('='));
+            std::erase_if(options.set, [&](const std::string& one) { return one.starts_with(name + "="); });
+            std::erase(options.request.env, name);
+        }
 }
 
 RunOptions options_of(const apptainer::Start& start, const Given& given, const apptainer::Variables& variables,
@@ -154,6 +168,7 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     out.overlay = start.overlay;
     out.in_place = start.in_place;
     out.hostname = start.hostname;
+    out.left_out = start.left_out;
     out.image_modes = true;
     out.workdir_may_miss = !start.workdir_asked;
     out.keeps_locale = true;
@@ -164,15 +179,14 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     out.tell = [settings](const std::string& line) { tell_note(settings, line); };
     out.complain = [](const Error& error) { return tell_fatal(error); };
     take_variables(out, start, variables);
-    out.script_reader = apptainer::script_reader(out.set, variables.expanded);
+    out.script_reader = apptainer::script_reader(out.set, variables);
+    out.needs_script_reader = !variables.evaluated.empty();
     return out;
 }
 
 /// What runs in the container, of the words behind the image.
 std::vector<std::string> command_for(Action action, std::vector<std::string> words, const Given& given,
                                      const ApptainerSettings& settings) {
-    if (action == Action::exec && words.empty())
-        throw Error("apptainer exec IMAGE COMMAND: the command is missing");
     if (action == Action::test) return apptainer::test_command(words);
     if (action != Action::shell) return words;
     if (!words.empty()) tell_warning(settings, "Parameters to shell command are ignored");
@@ -195,15 +209,21 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
         .required();
     line.ends_with_command(words);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
+    // As any other mistake on the command line.
+    if (action == Action::exec && words.empty())
+        return tell_fatal(Error("apptainer exec IMAGE COMMAND: the command is missing")), 1;
     Given given = given_on(slots);
     std::vector<std::string> environment = environment_of_this_process();
     apptainer::add_variables(given, environment);
     plan::Caller caller = caller_of_this_process();
     apptainer::Start start = apptainer::start_of(action, image, given, {caller.cwd, caller.home});
-    apptainer::Variables variables = apptainer::variables_of(given, files_of(given), environment);
+    apptainer::Variables variables =
+        apptainer::variables_of(given, files_of(given), environment, ids_in_container(given));
+    if (!apptainer::is_file(image)) tell_of_places(environment, given.contains("tmpdir"), settings);
     for (const std::string& text : start.warnings) tell_warning(settings, text);
     for (const std::string& text : variables.warnings) tell_warning(settings, text);
     take_unasked(start, caller, settings);
+    take_other_workdir(start);
     RunOptions options = options_of(start, given, variables, settings);
     options.command = command_for(action, std::move(words), given, settings);
     make_folders(start);

@@ -7,10 +7,13 @@
 
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/instead.hh"
+#include "runtime/apptainer/start.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/apptainer/commands.hh"
 #include "runtime/cli/apptainer_program.hh"
+#include "runtime/cli/listing.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/own_program.hh"
 
 namespace berth::cli {
@@ -33,6 +36,7 @@ constexpr const char* usage =
     "  shell [flags] IMAGE                 run a shell in a container\n"
     "  test  [flags] IMAGE                 run the tests that the image has\n"
     "  pull  [flags] [FILE] URI            write an image as a file\n"
+    "  build [flags] FILE URI              the same\n"
     "  inspect [flags] IMAGE               print what an image says of itself\n"
     "  cache list|clean                    images in Berth's store\n"
     "  registry login|logout URI           keep a login for a registry\n"
@@ -63,6 +67,7 @@ ApptainerCommand* command_of(std::string_view word) {
     };
     static constexpr Entry commands[] = {{"exec", apptainer_exec},   {"run", apptainer_run}, {"shell", apptainer_shell},
                                          {"test", apptainer_test},   {"pull", apptainer_pull},
+                                         {"build", apptainer_build},
                                          {"inspect", apptainer_inspect}, {"cache", apptainer_cache},
                                          {"registry", apptainer_registry}, {"version", version}, {"help", help}};
     for (const Entry& entry : commands)
@@ -117,7 +122,7 @@ int run_command(int argc, char** argv, ApptainerSettings settings) {
     ApptainerCommand* command = command_of(argv[0]);
     if (!command) throw Error(apptainer::instead_of(argv[0]));
     // What executes an image's commands.
-    for (ApptainerCommand* one : {apptainer_exec, apptainer_run, apptainer_shell, apptainer_test, apptainer_inspect})
+    for (ApptainerCommand* one : {apptainer_exec, apptainer_run, apptainer_shell, apptainer_test})
         if (command == one) leave_own_file(all);
     return command(argc, argv, settings);
 }
@@ -138,6 +143,14 @@ void tell_info(const ApptainerSettings& settings, const std::string& line) {
 
 void tell_warning(const ApptainerSettings& settings, const std::string& line) {
     if (settings.loudness != Loudness::silent) print("WARNING:", line);
+}
+
+void tell_of_places(const std::vector<std::string>& environment, bool with_tmpdir, const ApptainerSettings& settings) {
+    std::string names = apptainer::places_asked_for(environment, with_tmpdir);
+    if (names.empty()) return;
+    std::string store = open_store(site_of_caller(), caller_of_this_process()).location();
+    tell_info(settings, cat(names, ": no effect; images are pulled and kept in ", printable(store, 4096),
+                            ", which the site chooses by store.path of berth.conf"));
 }
 
 void tell_note(const ApptainerSettings& settings, const std::string& line) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace berth::cli {
 
@@ -21,6 +22,7 @@ ApptainerCommand apptainer_run;
 ApptainerCommand apptainer_shell;
 ApptainerCommand apptainer_test;
 ApptainerCommand apptainer_pull;
+ApptainerCommand apptainer_build;
 ApptainerCommand apptainer_inspect;
 ApptainerCommand apptainer_cache;
 ApptainerCommand apptainer_registry;
@@ -31,6 +33,10 @@ int tell_fatal(const std::exception& error);
 /// A line in Apptainer's form, where it is wanted: "INFO:    ...", "WARNING: ...".
 void tell_info(const ApptainerSettings& settings, const std::string& line);
 void tell_warning(const ApptainerSettings& settings, const std::string& line);
+
+/// That APPTAINER_CACHEDIR, APPTAINER_TMPDIR and --tmpdir, `with_tmpdir`, have no say in where an image that is no file
+/// is pulled to.
+void tell_of_places(const std::vector<std::string>& environment, bool with_tmpdir, const ApptainerSettings& settings);
 
 /// A line of Berth's, which begins with "warning: " where it is one.
 void tell_note(const ApptainerSettings& settings, const std::string& line);

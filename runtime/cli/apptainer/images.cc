@@ -1,19 +1,26 @@
-// `apptainer pull`, `inspect`, `cache` and `registry`.
+// `apptainer pull`, `build`, `inspect`, `cache` and `registry`.
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "runtime/apptainer/files.hh"
+#include "runtime/apptainer/flags.hh"
+#include "runtime/apptainer/inspect.hh"
+#include "runtime/apptainer/instead.hh"
 #include "runtime/apptainer/start.hh"
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/apptainer/commands.hh"
 #include "runtime/cli/commands.hh"
 #include "runtime/cli/listing.hh"
-#include "runtime/cli/run_new.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/pull_program.hh"
+#include "runtime/images/file.hh"
+#include "runtime/images/image_files.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth::cli {
@@ -30,22 +37,56 @@ std::string variable_of(std::initializer_list<const char*> names) {
 }
 
 struct PullWords {
-    std::string name, folder, arch;
-    bool force = false, plain_http = false, accepted = false;
+    std::string name, folder, arch, variant, tmpdir, ignored;
+    bool force = false, plain_http = false, accepted = false, sandbox = false, asks_login = false;
+    std::string user, password, docker_host, login_file;
     std::vector<std::string> words;  ///< [FILE] URI
 };
 
-void declare(CommandLine& line, PullWords& pull) {
-    line.option("--name", pull.name, "the file to write; without it NAME_TAG.sif").completed_by(Completion::files);
-    line.option("--dir", pull.folder, "folder for the file").completed_by(Completion::files);
+/// What pull and build have both.
+void declare_both(CommandLine& line, PullWords& pull) {
     line.option("--arch", pull.arch, "architecture of the image; that of this node");
     line.flag("-F,--force", pull.force, "replace an existing file");
+    line.flag("--nohttps", pull.plain_http, "").hidden();
     line.flag("--no-https", pull.plain_http, "speak to the registry without TLS");
     line.flag("--disable-cache", pull.accepted, "accepted: layers are kept in Berth's store all the same").hidden();
-    line.flag("-U,--allow-unsigned", pull.accepted, "accepted: the site says which signatures count").hidden();
+    line.flag("-U,--allow-unsigned,--allow-unauthenticated", pull.accepted,
+              "accepted: the site says which signatures count").hidden();
+    line.flag("--no-cleanup", pull.accepted, "accepted: nothing is left in any case").hidden();
+    line.option("--library", pull.ignored, "accepted: images of a library are not fetched").hidden();
+    line.option("--arch-variant", pull.variant, "").hidden();
+    line.option("--tmpdir", pull.tmpdir, "").hidden();
+    line.flag("--sandbox", pull.sandbox, "").hidden();
+    line.flag("--docker-login", pull.asks_login, "").hidden();
+    line.option("--docker-username", pull.user, "").hidden();
+    line.option("--docker-password", pull.password, "").hidden();
+    line.option("--docker-host", pull.docker_host, "").hidden();
+    line.option("--authfile", pull.login_file, "").hidden();
+}
+
+void declare_pull(CommandLine& line, PullWords& pull) {
+    line.option("--name", pull.name, "the file to write; without it NAME_TAG.sif").completed_by(Completion::files);
+    line.option("--dir", pull.folder, "folder for the file").completed_by(Completion::files);
+    declare_both(line, pull);
     line.argument("[FILE] URI", pull.words,
                   "docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE")
         .required();
+}
+
+/// As `apptainer exec` refuses them, by flag and by variable.
+void refuse_flags(const PullWords& pull, const std::vector<std::string>& environment) {
+    if (pull.sandbox || !variable_of({"SANDBOX"}).empty())
+        throw Error("--sandbox: images are not unpacked; pull a file, and unpack that by unsquashfs -d DIR FILE");
+    apptainer::Given given, of_logins;
+    if (pull.asks_login) given["docker-login"] = {""};
+    if (!pull.user.empty()) given["docker-username"] = {pull.user};
+    if (!pull.password.empty()) given["docker-password"] = {pull.password};
+    if (!pull.docker_host.empty()) given["docker-host"] = {pull.docker_host};
+    if (!pull.login_file.empty()) given["authfile"] = {pull.login_file};
+    apptainer::add_variables(given, environment);
+    for (auto& [name, values] : given)
+        if (name.starts_with("docker-") || name == "authfile") of_logins[name] = values;
+    apptainer::refuse_flags(of_logins, false);
 }
 
 std::string file_of(const PullWords& pull) {
@@ -60,11 +101,13 @@ std::string file_of(const PullWords& pull) {
 std::vector<std::string> words_of(const PullWords& pull, const std::string& file) {
     std::string image = apptainer::image_of(pull.words.back());
     plan::Reference reference = plan::parse_reference(image);
-    std::vector<std::string> out;
+    std::vector<std::string> out{"--of-apptainer"};
     bool of_registry = reference.kind == plan::Reference::Kind::registry;
     if (of_registry && (pull.plain_http || !variable_of({"NOHTTPS", "NO_HTTPS"}).empty()))
         out.insert(out.end(), {"--plain-http", reference.registry});
-    std::string arch = pull.arch.empty() ? variable_of({"PULL_ARCH"}) : pull.arch;
+    std::string arch = pull.arch.empty() ? variable_of({"PULL_ARCH"}) : pull.arch,
+                variant = pull.variant.empty() ? variable_of({"PULL_ARCH_VARIANT"}) : pull.variant;
+    if (!arch.empty() && !variant.empty()) arch += "/" + variant;
     if (!arch.empty()) out.insert(out.end(), {"--arch", arch});
     if (pull.force || !variable_of({"FORCE"}).empty()) out.emplace_back("--force");
     out.insert(out.end(), {"--output", file, image});
@@ -77,6 +120,21 @@ int call(Command* command, std::vector<std::string> words) {
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     return command(static_cast<int>(words.size()), argv.data());
+}
+
+/// This process becomes what writes `file`.
+[[noreturn]] void write_file(const PullWords& pull, const std::string& file, const ApptainerSettings& settings) {
+    std::vector<std::string> environment = environment_of_this_process();
+    refuse_flags(pull, environment);
+    if (struct stat st {}; !pull.force && variable_of({"FORCE"}).empty() && ::lstat(file.c_str(), &st) == 0)
+        throw Error(
+            cat("Image file already exists: \"", printable(file, 4096), "\" - will not overwrite; write --force"));
+    std::vector<std::string> words = words_of(pull, file);
+    if (settings.loudness <= Loudness::quiet) words.emplace_back("--quiet");
+    tell_of_places(environment, !pull.tmpdir.empty(), settings);
+    // Apptainer's standard output stays empty.
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    become_pull_program("import", words);
 }
 
 /// HOST of docker://HOST or oras://HOST.
@@ -146,18 +204,23 @@ int either(int argc, char** argv, const char* one, Command* first, const char* o
 int apptainer_pull(int argc, char** argv, const ApptainerSettings& settings) {
     CommandLine line("Write an image as a file.", "apptainer pull");
     PullWords pull;
-    declare(line, pull);
+    declare_pull(line, pull);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     if (pull.words.size() > 2) throw Error("apptainer pull: there are more words than [FILE] URI");
-    std::string file = file_of(pull);
-    if (struct stat st {}; !pull.force && variable_of({"FORCE"}).empty() && ::lstat(file.c_str(), &st) == 0)
-        throw Error(
-            cat("Image file already exists: \"", printable(file, 4096), "\" - will not overwrite; write --force"));
-    std::vector<std::string> words = words_of(pull, file);
-    if (settings.loudness <= Loudness::quiet) words.emplace_back("--quiet");
-    // Apptainer's standard output stays empty.
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    become_pull_program("import", words);
+    write_file(pull, file_of(pull), settings);
+}
+
+int apptainer_build(int argc, char** argv, const ApptainerSettings& settings) {
+    CommandLine line("Write an image of a registry or an archive as a file.", "apptainer build");
+    PullWords pull;
+    declare_both(line, pull);
+    line.flag("-f,--fakeroot", pull.accepted, "accepted: nothing of it needs root").hidden();
+    line.argument("FILE URI", pull.words,
+                  "docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE")
+        .required();
+    if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
+    if (pull.words.size() != 2 || apptainer::is_file(pull.words[1])) throw Error(apptainer::instead_of("build"));
+    write_file(pull, pull.words[0], settings);
 }
 
 int apptainer_inspect(int argc, char** argv, const ApptainerSettings&) {
@@ -171,19 +234,22 @@ int apptainer_inspect(int argc, char** argv, const ApptainerSettings&) {
     line.flag("-t,--test", asked.test, "what apptainer test starts");
     line.flag("-e,--environment", asked.environment, "the scripts that set its variables");
     line.flag("-H,--helpfile", asked.helpfile, "its help");
-    line.flag("-j,--json", asked.json, "print the labels as JSON");
+    line.flag("--list-apps", asked.apps, "the names of its apps");
+    line.option("--app", asked.app, "what this app in it says of itself");
+    line.flag("--all", asked.all, "all of it, of each app too, as JSON");
+    line.flag("-j,--json", asked.json, "print JSON");
     line.argument("IMAGE", image, "a SIF or squashfs file, or a directory").required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
-    RunOptions options;
-    options.request.image = apptainer::image_of(image);
-    options.request.mount_home = false;
-    options.request.writable = false;
-    options.request.entrypoint = false;
-    options.request.workdir.emplace("/");
-    options.request.variables = {"NVIDIA_VISIBLE_DEVICES=void", "AMD_VISIBLE_DEVICES=void"};
-    options.quiet = true;
-    options.command = apptainer::inspect_command(asked);
-    return run_new(options);
+    if (!apptainer::is_file(image))
+        throw Error(cat("apptainer inspect ", printable(image, 4096),
+                        ": it is no file; pull it first, by apptainer pull, and name the file"));
+    // Nothing of the image runs, so that it needs no shell.
+    ContainerImage opened = open_image_file(path_from(caller_of_this_process().cwd, apptainer::image_of(image)));
+    ImageFiles files(opened);
+    std::string out = apptainer::inspected(asked, {[&](const std::string& path) { return files.text(path); },
+                                                   [&](const std::string& path) { return files.names(path); }});
+    std::fputs(out.c_str(), stdout);
+    return 0;
 }
 
 int apptainer_cache(int argc, char** argv, const ApptainerSettings&) {

@@ -25,11 +25,14 @@ namespace berth::pull {
 
 namespace {
 
+/// Of whatever fails there.
+constexpr int exit_of_apptainer = 255;
+
 struct ImportArguments {
     std::string store, site, image, file, arch;
     std::string policy = "newer";
     std::vector<std::string> plain_http;
-    bool quiet = false;
+    bool quiet = false, of_apptainer = false;
     ImportOptions options;
 };
 
@@ -43,6 +46,7 @@ void declare(CommandLine& line, ImportArguments& arguments) {
     line.option("--arch", arguments.arch, "architecture of the image: arm64, x86_64, arm/v7 ...; that of this machine");
     line.flag("--force", arguments.options.force, "replace an existing file");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
+    line.flag("--of-apptainer", arguments.of_apptainer, "").hidden();
     line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
     line.argument("image", arguments.image,
                   "REGISTRY/NAME:TAG, NAME@sha256:..., or a file: a squashfs or SIF file, an archive").required();
@@ -114,14 +118,16 @@ int import_command(int argc, char** argv) {
         plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path(),
                                  caller_of_this_process().home);
     plan::Site site = site_of(arguments.site, environment_of_this_process());
-    Output output({.quiet = arguments.quiet}, reference.text());
+    Output output({.quiet = arguments.quiet, .of_apptainer = arguments.of_apptainer}, reference.text());
     PullEvent event(site, plan::Event::Kind::import, arguments.image, output.meter());
     try {
         output.done(imported(arguments, reference, site, output, event));
         return 0;
     } catch (const Error& problem) {
         event.failed(problem);
-        throw;
+        if (!arguments.of_apptainer) throw;
+        output.failed(problem);
+        return exit_of_apptainer;
     }
 }
 

@@ -35,7 +35,8 @@ std::unique_ptr<View> Output::view() const {
     if (options_.json)
         return std::make_unique<JsonView>([](const std::string& lines) { put(STDOUT_FILENO, lines); },
                                           [this] { return head(); });
-    Put lines = [](const std::string& line) { put(STDERR_FILENO, cat("berth: ", line, "\n")); };
+    const char* before = options_.of_apptainer ? "INFO:    " : "berth: ";
+    Put lines = [before](const std::string& line) { put(STDERR_FILENO, cat(before, line, "\n")); };
     if (options_.report) lines = [](const std::string& line) { put(STDOUT_FILENO, cat("progress ", line, "\n")); };
     if (options_.report && !options_.bars) return std::make_unique<LineView>(lines);
     return view_for_stderr(lines);
@@ -54,6 +55,7 @@ void Output::done(const std::string& digest) {
                                refused.empty() ? "" : cat("refused ", refused, "\n"), "fetched ", meter_.fetched(),
                                " ", plan::phases_text(meter_.phase_times()), "\n"));
     }
+    if (options_.of_apptainer) return;
     // Of an image that is a file there may be none.
     if (digest.empty() && !options_.json && !options_.report) return;
     put(STDOUT_FILENO, options_.json ? json_done(head(), digest, meter_.fetched())
@@ -84,7 +86,8 @@ void Output::failed(const Error& error, plan::Cause cause) {
 
 void Output::print_error(const Error& error, plan::Cause cause) const {
     if (options_.json) return put(STDOUT_FILENO, json_error(head(), error));
-    if (!options_.report) return put(STDERR_FILENO, cat("berth: ", error.what(), "\n"));
+    const char* before = options_.of_apptainer ? "FATAL:   " : "berth: ";
+    if (!options_.report) return put(STDERR_FILENO, cat(before, error.what(), "\n"));
     // A caret means nothing where the line is read; the place of the mistake was shown at submission.
     std::vector<std::string> lines = split(error.what(), '\n');
     std::string text = lines.size() > 1 ? cat(lines[0], ": ", trimmed(lines[1])) : lines[0];

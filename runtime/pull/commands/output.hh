@@ -19,6 +19,7 @@ struct OutputOptions {
                           ///< `early MANIFEST`, `signer NAME`, `rule TEXT`, `variable NAME` (a question),
                           ///< `refused-login WORD`, `image DIGEST`, `continues` (the image is here, or can start; the
                           ///< program goes on until the step ends), `cause WORD`, `error CODE TEXT`
+    bool of_apptainer = false;  ///< lines in Apptainer's form, and none about what was done
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };
 
