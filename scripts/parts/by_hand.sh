@@ -141,3 +141,16 @@ run_pyxis() {
   count_bats pyxis "$work/pyxis.log" "$code"
   in_box pyxis scripts/slurm-in-a-box down
 }
+
+# The commands `apptainer` and `singularity`, and all cases of Apptainer's own tests (docs/apptainer-tests.md).
+run_apptainer() {
+  local code=0
+  in_box apptainer scripts/slurm-in-a-box down && in_box apptainer scripts/slurm-in-a-box up || code=$?
+  (( code )) || in_box apptainer logged "$work/apptainer.log" tap --timing tests/slurm/apptainer.bats || code=$?
+  touch "$work/apptainer.log"
+  count_bats apptainer "$work/apptainer.log" "$code"
+  (( code )) || in_box apptainer logged "$work/apptainer-cases.log" python3 -B tests/apptainer/run.py || code=$?
+  touch "$work/apptainer-cases.log"
+  count_bats apptainer-cases "$work/apptainer-cases.log" "$code"
+  in_box apptainer scripts/slurm-in-a-box down
+}
