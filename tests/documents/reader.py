@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # A span of code outside of blocks is a command line if it begins with one of these and says something to it.
-PROGRAMS = """apt berth code dnf docker du grep make mv nextflow pdsh podman rm rsync sacct salloc sbatch scancel
-scontrol scp scripts/[a-z-]+ sinfo snakemake squeue srun ssh ssh-copy-id ssh-keygen systemctl useradd""".split()
+PROGRAMS = """apptainer apt berth code dnf docker du grep make mv nextflow pdsh podman rm rsync sacct salloc sbatch
+scancel scontrol scp singularity scripts/[a-z-]+ sinfo snakemake squeue srun ssh ssh-copy-id ssh-keygen systemctl
+useradd""".split()
 COMMAND = re.compile(rf"(\w+=\S* )*({'|'.join(PROGRAMS)}) \S")
 COLUMNS = {"run", "write"}
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")

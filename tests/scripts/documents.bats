@@ -20,14 +20,15 @@ is_output() { [[ $output == "$1" ]] || { printf 'expected: %s\ngot:      %s\n' "
 has_line() { grep -qxF -- "$1" <<< "$output" || { printf 'no line: %s\nin: %s\n' "$1" "$output" >&2; return 1; }; }
 
 @test "each command of the pages is typed by a test, or a reason says why not" {
-  for page in README usage ssh environments shared-stores pilot rollback; do
+  for page in README usage ssh environments shared-stores pilot rollback migration-{apptainer,charliecloud,shifter}; do
     grep -qx "$page" <(printf '%s\n' "${pages[@]}")
   done
   run -0 python3 -B "$repo/tests/documents/typed.py" check "${pages[@]}"
   is_output ""
   # And there is a test for each table.
   for page in "${pages[@]}"; do
-    grep -qE "types $page( |;|\$)" "$repo/tests/slurm/documents.bats" || { echo "no test types $page" >&2; false; }
+    grep -qE "types(_with_apptainer)? $page( |;|\$)" "$repo/tests/slurm/documents.bats" ||
+      { echo "no test types $page" >&2; false; }
   done
 }
 
@@ -118,4 +119,9 @@ END
 @test "docs/programs.md is what the table of programs says" {
   run -0 python3 -B "$repo/tests/programs/table.py" page
   diff <(printf '%s\n' "$output") "$repo/docs/programs.md"
+}
+
+@test "docs/apptainer-tests.md is what the tables of Apptainer's cases say" {
+  run -0 python3 -B "$repo/tests/apptainer/table.py"
+  diff <(printf '%s\n' "$output") "$repo/docs/apptainer-tests.md"
 }

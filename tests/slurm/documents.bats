@@ -64,8 +64,8 @@ clean() {
   rm -rf "${pyxis%/*}" "$state"/podman-{images,run}
   for node in n1 n2; do terminals_as_before "$node"; done
   root bash -c 'cd /home && rm -rf alice/{documents,.ssh,.config/berth,.docker} bob/.ssh /tmp/{events,lustre} \
-      /usr/local/bin/{podman,docker,snakemake,nextflow} /etc/berth/{environments,images.list} \
-      /etc/systemd/system/berth-mirror.*
+      /usr/local/bin/{podman,docker,snakemake,nextflow} /usr/bin/{apptainer,singularity} \
+      /etc/berth/{environments,images.list} /etc/systemd/system/berth-mirror.*
     ! id berth-images > /dev/null 2>&1 || userdel --remove berth-images 2> /dev/null
     sed "/login.example.org/d" /etc/hosts > /tmp/hosts && cat /tmp/hosts > /etc/hosts && rm /tmp/hosts
     [[ ! -e /tmp/login-sshd.pid ]] || kill "$(cat /tmp/login-sshd.pid)"
@@ -97,6 +97,17 @@ types() {
   make_like_pyxis
   types rollback
 }
+
+# The names of berth-apptainer's.
+types_with_apptainer() {
+  local name
+  for name in apptainer singularity; do root ln -sf berth "/usr/bin/$name"; done
+  types "$1"
+}
+
+@test "migration-apptainer.md: its commands do what it says" { types_with_apptainer migration-apptainer; }
+@test "migration-charliecloud.md: its commands do what it says" { types_with_apptainer migration-charliecloud; }
+@test "migration-shifter.md: its commands do what it says" { types migration-shifter; }
 
 @test "recipes.md: its commands do what it says" {
   stand_in podman snakemake nextflow
