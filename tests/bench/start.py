@@ -19,7 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "registry"))
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / name) for name in ("registry", "hostile")]
+import make_corpus  # noqa: E402
 import oci_layout  # noqa: E402
 
 FOLDERS = ("bin", "proc", "dev", "tmp", "etc", "sys", "run", "root", "home")
@@ -51,9 +52,38 @@ class Scene:
 
     def squashfs(self):
         image = str(self.folder / "image.sqsh")
+        if os.path.exists(image):
+            return image
         subprocess.run(["mksquashfs", self.root, image, "-noappend", "-quiet", "-no-progress", "-comp", "zstd"],
             check=True, stdout=subprocess.DEVNULL)
         return image
+
+    def sif(self):
+        """Of the same squashfs, and `apptainer`, which is a name of berth."""
+        image = self.folder / "image.sif"
+        image.write_bytes(make_corpus.sif(Path(self.squashfs()).read_bytes()))
+        return str(image)
+
+    def apptainer(self, berth):
+        link = self.folder / "apptainer"
+        link.symlink_to(os.path.abspath(berth))
+        return str(link)
+
+    def served_by_squashfuse(self):
+        """The way that Apptainer goes without setuid, without its binds."""
+        (self.folder / "mount").mkdir(exist_ok=True)
+        script = ('squashfuse_ll "$0" "$1" && '
+            'exec bwrap --ro-bind "$1" / --dev /dev --proc /proc --bind /tmp /tmp "$2" true')
+        return ["unshare", "-Urm", "sh", "-c", script, self.squashfs(), str(self.folder / "mount"), COMMAND[0]]
+
+    def under_overlay(self):
+        """The same with a root in which mount points can be made, as Apptainer has it."""
+        (self.folder / "layers").mkdir()
+        script = """squashfuse_ll "$0" "$1" && mount -t tmpfs none "$3" && cd "$3" && mkdir upper work root &&
+            mount -t overlay -o userxattr,lowerdir="$1",upperdir=upper,workdir=work none root &&
+            exec bwrap --bind root / --dev /dev --proc /proc --bind /tmp /tmp --bind /var/tmp /var/tmp "$2" true"""
+        return [*self.served_by_squashfuse()[:4], script, self.squashfs(), str(self.folder / "mount"), COMMAND[0],
+            str(self.folder / "layers")]
 
     def bundle(self):
         """A bundle of the runtime specification, as small as crun's own."""
@@ -73,6 +103,8 @@ def peers(scene):
     return {
         "unshare -Urm": ("unshare", lambda: ["unshare", "-Urm", scene.program, "true"]),
         "bwrap": ("bwrap", lambda: ["bwrap", "--bind", scene.root, "/", *COMMAND]),
+        "squashfuse_ll + bwrap": ("squashfuse_ll", scene.served_by_squashfuse),
+        "and with an overlay": ("squashfuse_ll", scene.under_overlay),
         "ch-run, directory": ("ch-run", lambda: ["ch-run", scene.root, "--", *COMMAND]),
         "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
         "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run",
@@ -91,6 +123,7 @@ def contestants(berth, scene):
     }
     if shutil.which("mksquashfs"):
         out["berth, .sqsh"] = [berth, "run", scene.squashfs(), *COMMAND]
+        out["apptainer, .sif"] = [scene.apptainer(berth), "exec", scene.sif(), *COMMAND]
     for command in out.values():
         once(command)
     for name, (needed, make) in peers(scene).items():
