@@ -48,6 +48,11 @@ app_fails() {
   app_fails 'Image file already exists: "d.sif"' "apptainer pull --name d.sif docker://$image"
   run -0 --separate-stderr app "singularity --quiet pull --force --dir w docker://$image; ls w"
   expect_equal "$output" debian_12.sif
+  # In Apptainer's form, whatever is said.
+  run -0 --separate-stderr app "apptainer pull -F --dir w docker://$image"
+  expect_equal "$output" ""
+  [[ $stderr != *berth:* ]] || fail "$stderr"
+  app_fails 'image .*no-such:1: not found' "apptainer pull docker://${image%:*}/no-such:1"
   app_fails 'library://a/b: images of a library are not fetched' 'apptainer pull library://a/b'
   app_fails 'shub://a/b' 'singularity pull shub://a/b'
 }

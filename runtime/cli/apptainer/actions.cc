@@ -31,6 +31,7 @@ using apptainer::Kind;
 namespace {
 
 constexpr size_t file_limit = 1 << 20;
+constexpr const char* runscript = "/.singularity.d/runscript";
 
 /// A flag of the table on a command line.
 struct Slot {
@@ -140,6 +141,15 @@ void take_other_workdir(apptainer::Start& start) {
         start.request.workdir.emplace("/");
 }
 
+/// A runscript that is mounted runs, also where the image has none.
+void take_mounted_runscript(const apptainer::Start& start, RunOptions& options) {
+    std::string shown = apptainer::shown_at(start, runscript);
+    struct stat st {};
+    if (shown.empty() || ::stat(shown.c_str(), &st) != 0 || !S_ISREG(st.st_mode)) return;
+    options.request.entrypoint = false;
+    options.command.insert(options.command.begin(), runscript);
+}
+
 /// Sets NAME=VALUE in the container, over what the image says and what was set before.
 void set_variable(RunOptions& options, const std::string& text) {
     std::string name = text.substr(0, text.find('='));
@@ -226,6 +236,7 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
     take_other_workdir(start);
     RunOptions options = options_of(start, given, variables, settings);
     options.command = command_for(action, std::move(words), given, settings);
+    if (action == Action::run) take_mounted_runscript(start, options);
     make_folders(start);
     if (start.plain_umask) ::umask(022);
     return run_new(options);

@@ -134,7 +134,12 @@ int call(Command* command, std::vector<std::string> words) {
     tell_of_places(environment, !pull.tmpdir.empty(), settings);
     // Apptainer's standard output stays empty.
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    become_pull_program("import", words);
+    plan::Site site = site_of_caller();
+    plan::Caller caller = caller_of_this_process();
+    if (std::string note = note_on_store(site, caller); !note.empty()) tell_info(settings, note);
+    store::Store store = open_store(site, caller);
+    for (const std::string& line : store.refused()) tell_warning(settings, line);
+    exec_pull_program(pull_program_words("import", site, store, words));
 }
 
 /// HOST of docker://HOST or oras://HOST.
