@@ -94,6 +94,28 @@ kept$'
   expect_output_like 'of_container'
 }
 
+@test "Snakemake: a file as the container of all rules, a script, a shadow folder, --singularity-prefix" {
+  run -0 engine "singularity -q pull img.sif docker://$image
+    cat > Snakefile <<'SNAKE'
+container: \"img.sif\"
+rule all:
+    input: \"x.out\"
+rule one:
+    output: temp(\"x.mid\")
+    shadow: \"minimal\"
+    shell: \"only-in-image > {output}\"
+rule two:
+    input: \"x.mid\"
+    output: \"x.out\"
+    container: \"docker://$image\"
+    script: \"two.sh\"
+SNAKE
+    echo 'cat \${snakemake_input[0]} > \${snakemake_output[0]}; only-in-image >> \${snakemake_output[0]}' > two.sh
+    snakemake --use-singularity --singularity-prefix \$PWD/prefix -j 2 2>&1"
+  run -0 in_home 'cd engines/work; cat x.out; ls prefix | wc -l'
+  expect_equal "$output" $'only in the image\nonly in the image\n1'
+}
+
 # bats test_tags=quick
 @test "cwltool: --singularity with a DockerRequirement" {
   run -0 engine 'cwltool --singularity tool.cwl --file a.in 2>&1'
@@ -111,6 +133,56 @@ kept$'
 @test "Toil: its CWL runner, with --singularity" {
   run -0 engine 'toil-cwl-runner --singularity --jobStore "$PWD/jobs" tool.cwl --file a.in 2>&1'
   expect_tool_output
+}
+
+@test "Toil: jobs of Slurm, by --batchSystem slurm" {
+  run -0 engine 'toil-cwl-runner --batchSystem slurm --singularity --jobStore "$PWD/jobs" --workDir "$PWD" tool.cwl \
+    --file a.in 2>&1'
+  expect_tool_output
+}
+
+@test "cwltool: a workflow whose steps run beside each other, with a folder, a variable and no network" {
+  run -0 engine "cat > step.cwl <<'CWL'
+cwlVersion: v1.2
+class: CommandLineTool
+requirements:
+  DockerRequirement:
+    dockerPull: $image
+    dockerOutputDirectory: /out
+  EnvVarRequirement:
+    envDef: {GREETING: hello}
+  InitialWorkDirRequirement:
+    listing: [{entryname: input/list, entry: a list}, \$(inputs.folder)]
+  NetworkAccess: {networkAccess: false}
+baseCommand: [sh, -c, 'cat \"\$0\" input/list; echo; echo \$GREETING; ls d; pwd; tail -n +3 /proc/net/dev | wc -l']
+inputs:
+  folder: Directory
+  file: {type: File, inputBinding: {position: 1}}
+outputs:
+  text: stdout
+stdout: \$(inputs.file.basename).out
+CWL
+    cat > flow.cwl <<'CWL'
+cwlVersion: v1.2
+class: Workflow
+requirements: {ScatterFeatureRequirement: {}}
+inputs: {files: 'File[]', folder: Directory}
+steps:
+  one:
+    run: step.cwl
+    scatter: file
+    in: {file: files, folder: folder}
+    out: [text]
+outputs: {texts: {type: 'File[]', outputSource: one/text}}
+CWL
+    cat > job.yml <<'CWL'
+folder: {class: Directory, path: d}
+files: [{class: File, path: a.in}, {class: File, path: b.in}]
+CWL
+    mkdir d; touch d/y; cwltool --parallel --singularity flow.cwl job.yml 2>&1"
+  expect_output_like 'workflow \] completed success'
+  run -0 in_home 'cd engines/work; cat a.in.out b.in.out | sort | uniq -c | sed "s/^ *//"'
+  expect_equal "$output" $'2 /out\n2 1\n2 a list\n2 hello\n1 of a\n1 of b\n2 y'
 }
 
 @test "Nextflow: what it pulls, and how it runs a task" {
