@@ -112,7 +112,9 @@ constexpr Flag flags[] = {
     {"--runscript-timeout", "RUNSCRIPT_TIMEOUT", text, refused, "", "write timeout(1) before the command"},
     {"-S,--scratch", "SCRATCH SCRATCHDIR", list, done, "empty folder in the container, gone with it"},
     {"--security", "SECURITY", list, refused, "", "the site's system call filter holds, see berth.conf(5)"},
-    {"--sharens", "SHARENS", flag, refused, "", "give the container a name: berth run --name NAME, berth exec NAME"},
+    {"--sharens", "SHARENS", flag, differs, "share a container within a step, with what each would have for itself",
+     "In a step, where processes share a container without it unless each would have a memory or namespaces of its "
+     "own, which it makes common too. Elsewhere it is refused."},
     {"-s,--shell", "SHELL", text, done, "of apptainer shell: the program to run in place of bash or sh"},
     {"--tmpdir", "TMPDIR", text, differs, "nothing changes: nothing is built",
      "Images are in the store, where store.path of berth.conf says; a line says so."},

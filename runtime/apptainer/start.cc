@@ -61,6 +61,7 @@ class Translator {
         take_binds();
         take_namespaces();
         take_devices();
+        take_joining();
         start_.plain_umask = has("no-umask") || has("compat");
         if (has("disable-cache"))
             start_.warnings.emplace_back(
@@ -89,6 +90,7 @@ class Translator {
     }
 
     void mount_empty(const std::string& target) {
+        has_memory_ = true;
         plan::MountRequest one;
         one.kind = plan::MountRequest::Kind::tmpfs;
         one.target = target;
@@ -254,6 +256,15 @@ class Translator {
             start_.devices.emplace_back(has("no-rocm") ? "AMD_VISIBLE_DEVICES=void" : "AMD_VISIBLE_DEVICES=all");
     }
 
+    /// What each would find of the others in a common container that it would not find in one of its own.
+    void take_joining() {
+        const plan::Request& request = start_.request;
+        bool in_memory = request.writable == true && start_.overlay.empty() && !start_.in_place;
+        bool of_its_own = in_memory || has_memory_ || (skips("tmp") && !contain_);
+        start_.join_asked = has("sharens");
+        start_.joins = start_.join_asked || (!of_its_own && request.unshare == plan::OwnNamespaces{});
+    }
+
     void set_both(const char* name, const std::string& value) {
         for (const char* prefix : {"APPTAINER_", "SINGULARITY_"}) start_.set.push_back(cat(prefix, name, "=", value));
     }
@@ -263,6 +274,7 @@ class Translator {
     std::vector<std::string> skipped_;
     std::vector<std::pair<std::string, std::string>> visible_;  ///< of the node: source and target
     bool contain_ = false, root_ = false;
+    bool has_memory_ = false;  ///< folders that are gone with the container
     Start start_;
 };
 

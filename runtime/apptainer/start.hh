@@ -35,6 +35,9 @@ struct Start {
     std::vector<std::string> folders; ///< absolute, to be made on the node when they are missing
     std::vector<std::string> devices; ///< NAME=VALUE by which GPUs are asked for
     std::vector<std::string> warnings;
+    /// Equal starts of a step may share the container: nothing in it is this one's alone, or that is asked for.
+    bool joins = true;
+    bool join_asked = false;          ///< by --sharens
 };
 
 /// The image as Berth writes it: of Apptainer's URIs, or a path. Throws Error that says what to do for those that are

@@ -18,6 +18,7 @@
 #include "runtime/cli/run_options.hh"
 #include "runtime/cli/start_report.hh"
 #include "runtime/container/disk_upper.hh"
+#include "runtime/container/named/joint.hh"
 #include "runtime/container/named/save.hh"
 #include "runtime/container/plan_report.hh"
 #include "runtime/container/start.hh"
@@ -126,11 +127,56 @@ int run_command(StartedContainer& container, const plan::Plan& plan, const RunOp
     }
 }
 
+struct JointRun {
+    const RunOptions& options;
+    const plan::Plan& plan;
+    const plan::Site& site;
+    const plan::Caller& caller;
+    const InheritedDescriptors& inherited;
+};
+
+/// The container that this start shares with equal ones of its step; none where it is to have its own after all.
+std::optional<JointContainer> join(const JointRun& run, ContainerImage& image,
+                                   const std::function<void(const std::string&)>& tell) try {
+    const RunOptions& options = run.options;
+    bool on_disk = run.plan.writable && options.overlay.empty() && !options.in_place;
+    JointStart start{.step = options.step,
+                     .plan = run.plan,
+                     .storage = storage_for(options, DiskUpper()),
+                     .upper_folder = on_disk ? upper_folder(run.site, run.caller, {}) : "",
+                     .site = run.site,
+                     .caller = run.caller,
+                     .forked = [&run] { run.inherited.close(); }};
+    return use_joint_container(start, image);
+} catch (const WontJoin& reason) {
+    tell(cat("warning: this process has a container of its own, apart from others of its step: ", reason.what()));
+    return std::nullopt;
+}
+
+/// Runs the command in it; the exit code.
+int run_in_joint(JointContainer& joint, const JointRun& run, StartEvent& event) {
+    const RunOptions& options = run.options;
+    joint.started ? event.laps(joint.joined.container.phases, "helper") : event.lap("join");
+    sigset_t watched = forwarded_signals();
+    ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+    Task command = start_task(joint.joined.container, run.plan.command, task_environment(run.plan, options),
+                              options.terminal, options.complain);
+    event.started();
+    int code = attend_task(command, watched, joint.connection.get());
+    if (run.site.mount.engine == plan::MountEngine::squashfuse) check_end(joint.connection.get(), code);
+    event.lap("command");
+    leave(std::move(joint.connection));
+    event.lap("end");
+    return code;
+}
+
 /// The table of contents of a run.
-int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& caller, StartEvent& event) {
+int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& caller,
+               const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::image);
     std::optional<Child> pull;
-    OpenedImage opened = open_for_person(options, caller, site, &event, &pull);
+    // Who shares a container waits for the whole image: none of them has the pull.
+    OpenedImage opened = open_for_person(options, caller, site, &event, options.step.empty() ? &pull : nullptr);
     event.opened(text_of(opened.digest));
     std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
     if (arrivals) event.early();
@@ -156,6 +202,14 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
+    if (!options.step.empty()) {
+        JointRun joint{options, decided, site, caller, inherited};
+        if (auto container = join(joint, opened.image, tell)) {
+            // The helper has it; its index is of some megabytes.
+            { ContainerImage gone = std::move(opened.image); }
+            return run_in_joint(*container, joint, event);
+        }
+    }
 
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
@@ -198,7 +252,7 @@ int run_new(const RunOptions& options) {
     InheritedDescriptors inherited(pmi_descriptor());
     return start_report(options, [&](const plan::Site& site, plan::Caller& caller, StartEvent& event) {
         if (options.terminal) caller.terminal.clear();
-        return run_in_new(options, site, caller, event);
+        return run_in_new(options, site, caller, inherited, event);
     });
 }
 

@@ -356,6 +356,25 @@ TEST_CASE("apptainer: scripts of the image are read before what is set", "[appta
     CHECK(test_command({"x"}).back() == "x");
 }
 
+TEST_CASE("apptainer: processes of a step join where each would have nothing of its own to itself", "[apptainer]") {
+    auto joins = [](const Given& given) { return start(given).joins; };
+    CHECK(joins({}));
+    CHECK(joins({{"nv", {""}}, {"cleanenv", {""}}, {"bind", {"/a"}}, {"fakeroot", {""}}, {"no-home", {""}}}));
+    CHECK(joins({{"contain", {""}}, {"workdir", {"w"}}}));
+    CHECK(joins({{"overlay", {"o"}}}));
+    CHECK(joins({{"writable", {""}}}));
+    Given own[] = {{{"writable-tmpfs", {""}}}, {{"contain", {""}}}, {{"containall", {""}}}, {{"compat", {""}}},
+                   {{"pid", {""}}}, {{"ipc", {""}}}, {{"uts", {""}}}, {{"net", {""}}, {"network", {"none"}}},
+                   {{"scratch", {"/s"}}}, {{"no-mount", {"tmp"}}}};
+    for (Given& given : own) {
+        INFO(given.begin()->first);
+        CHECK_FALSE(joins(given));
+        given["sharens"] = {""};
+        CHECK(joins(given));
+        CHECK(start(given).join_asked);
+    }
+}
+
 TEST_CASE("apptainer: every flag of 1.5.3 is in the table, and the page about them says what the table does",
           "[apptainer]") {
     Texts names, rows;

@@ -17,6 +17,7 @@
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_new.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/container/named/joint.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/plan/policy.hh"
@@ -194,6 +195,16 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     return out;
 }
 
+/// With whose equal starts this one shares a container; empty: with nobody's.
+std::string step_for(const apptainer::Start& start, const std::vector<std::string>& environment) {
+    if (!start.joins) return {};
+    std::string out = step_in_environment(environment);
+    if (out.empty() && start.join_asked)
+        throw Error("--sharens: processes share a container in a step of Slurm; elsewhere give it a name, by berth run "
+                    "--name NAME IMAGE and berth exec NAME");
+    return out;
+}
+
 /// What runs in the container, of the words behind the image.
 std::vector<std::string> command_for(Action action, std::vector<std::string> words, const Given& given,
                                      const ApptainerSettings& settings) {
@@ -235,6 +246,7 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
     take_unasked(start, caller, settings);
     take_other_workdir(start);
     RunOptions options = options_of(start, given, variables, settings);
+    options.step = step_for(start, environment);
     options.command = command_for(action, std::move(words), given, settings);
     if (action == Action::run) take_mounted_runscript(start, options);
     make_folders(start);

@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <ctime>
 #include <list>
+#include <utility>
 
 #include "runtime/base/arrivals.hh"
 #include "runtime/base/channel.hh"
@@ -19,6 +22,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/disk_upper.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/store/scratch.hh"
 
@@ -39,9 +43,9 @@ class Helper {
         clients_.push_back({.socket = std::move(first), .starter = true});
     }
 
-    /// Until nobody is left. The connections of the last ones stay open as long as this object, so that they can wait
-    /// for the container's end.
-    void serve() {
+    /// Until nobody is left; `closing` is called while the listener is still there. The connections of the last ones
+    /// stay open as long as this object, so that they can wait for the container's end.
+    void serve(const std::function<void()>& closing = {}) {
         while (!stopping_ &&
                std::any_of(clients_.begin(), clients_.end(), [](const Client& client) { return !client.gone; })) {
             clients_.remove_if([](const Client& client) { return client.gone; });
@@ -57,6 +61,7 @@ class Helper {
                 if (waiting[++position].revents != 0) handle(client);
             if (waiting[0].revents != 0) accept();
         }
+        if (closing) closing();
         // Whoever connects from here on must find out that he is late.
         listener_.reset();
     }
@@ -153,11 +158,12 @@ Lock take_turn(const ContainerFolder& folder, const std::string& name, std::stri
 }
 
 struct HelperOrder {
-    const ContainerFolder& folder;
+    const ContainerFolder* folder;  ///< null for a joint one
     const std::string& name;
     const plan::Plan& plan;
     ContainerImage image;
     const plan::Site& site;
+    std::optional<JointPlace> joint = {};
     Fd other = Fd();  ///< see start_helper_beside()
     std::optional<EarlyPull> early = {};
     KeeperPipes* pipes = nullptr;
@@ -186,12 +192,52 @@ Pid keep_pulling(HelperOrder& order, int connection) {
     return start_pull_keeper(*order.early, *order.pipes);
 }
 
+/// Where Slurm lets this process run, which serves the tasks on other CPUs as well; where that cannot be, it stays on
+/// those of the first.
+void use_all_cpus() {
+    constexpr size_t most = 8192;
+    std::array<unsigned char, most / 8> all;
+    all.fill(0xff);
+    (void)::sched_setaffinity(0, all.size(), reinterpret_cast<cpu_set_t*>(all.data()));
+}
+
+/// Takes the socket's name away, once, while the listener is still there: a name that is here later is another's.
+class SocketName {
+  public:
+    explicit SocketName(const JointPlace& place) : place_(&place) {}
+    SocketName(const SocketName&) = delete;
+    SocketName& operator=(const SocketName&) = delete;
+    ~SocketName() { remove(); }
+    void remove() {
+        if (const JointPlace* place = std::exchange(place_, nullptr))
+            ::unlinkat(place->folder.get(), place->socket.c_str(), 0);
+    }
+
+  private:
+    const JointPlace* place_;
+};
+
+void run_joint(HelperOrder& order, Fd& connection) {
+    JointPlace& place = *order.joint;
+    SocketName name(place);
+    use_all_cpus();
+    DiskUpper upper(place.upper_folder);
+    ContainerStorage storage = place.upper_folder.empty() ? place.storage : upper.storage();
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
+    Helper helper(std::move(place.listener), std::move(connection), order.plan, container, container.server.end.get());
+    helper.serve([&] { name.remove(); });
+    end_container(container);
+    upper.remove();
+}
+
 void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
+    if (order.joint) return run_joint(order, connection);
     if (order.other) return run_beside(order, connection);
-    ContainerStorage storage{order.folder.path_of(order.name)};
-    Lock running = take_turn(order.folder, order.name, storage.source);
-    Fd listener = order.folder.listen(order.name);
+    const ContainerFolder& folder = *order.folder;
+    ContainerStorage storage{folder.path_of(order.name)};
+    Lock running = take_turn(folder, order.name, storage.source);
+    Fd listener = folder.listen(order.name);
     Pid keeper = keep_pulling(order, connection.get());
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
     Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
@@ -275,7 +321,7 @@ Fd fork_helper(HelperOrder order, Lock* lock, const std::function<void()>& forke
 
 Fd start_helper(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan, HelperImage image,
                 const plan::Site& site, Lock& lock, const std::function<void()>& forked) {
-    HelperOrder order{.folder = folder, .name = name, .plan = plan, .image = std::move(image.image), .site = site};
+    HelperOrder order{.folder = &folder, .name = name, .plan = plan, .image = std::move(image.image), .site = site};
     order.early = std::move(image.early);
     order.pipes = image.pipes;
     Fd out = fork_helper(std::move(order), &lock, forked);
@@ -285,12 +331,23 @@ Fd start_helper(const ContainerFolder& folder, const std::string& name, const pl
 
 Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, const plan::Plan& plan,
                        ContainerImage image, const plan::Site& site, Fd other, const std::function<void()>& forked) {
-    return fork_helper({.folder = folder,
+    return fork_helper({.folder = &folder,
                         .name = name,
                         .plan = plan,
                         .image = std::move(image),
                         .site = site,
                         .other = std::move(other)},
+                       nullptr, forked);
+}
+
+Fd start_joint_helper(JointPlace place, const std::string& what, const plan::Plan& plan, ContainerImage image,
+                      const plan::Site& site, const std::function<void()>& forked) {
+    return fork_helper({.folder = nullptr,
+                        .name = what,
+                        .plan = plan,
+                        .image = std::move(image),
+                        .site = site,
+                        .joint = std::move(place)},
                        nullptr, forked);
 }
 

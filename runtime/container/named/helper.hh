@@ -35,6 +35,20 @@ Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, c
                        ContainerImage image, const plan::Site& site, Fd other,
                        const std::function<void()>& forked = {});
 
+/// A joint container, see joint.hh: where its helper is reached, and where it writes.
+struct JointPlace {
+    Fd listener;
+    Fd folder;              ///< of the socket, whose name goes before the listener does
+    std::string socket;
+    ContainerStorage storage;
+    std::string upper_folder;  ///< of mount.upper, where `storage` has no path; empty: memory
+};
+
+/// As start_helper(), for a container that nobody finds by a name: `what` is what messages call it. Its members are
+/// tasks that Slurm may have bound to single CPUs; the helper is not.
+Fd start_joint_helper(JointPlace place, const std::string& what, const plan::Plan& plan, ContainerImage image,
+                      const plan::Site& site, const std::function<void()>& forked = {});
+
 /// How long whoever removes a container waits for its helper to end.
 constexpr int last_run_end_ms = 10'000;
 
