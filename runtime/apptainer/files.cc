@@ -15,7 +15,8 @@ std::string base_name(const std::string& path) { return path.substr(path.rfind('
 
 std::string file_name_of(const std::string& uri) {
     if (is_file(uri)) throw Error(cat(printable(uri, 4096), ": it is a file already; copy it"));
-    plan::Reference image = plan::parse_reference(image_of(uri));
+    std::string artifact = artifact_of(uri);
+    plan::Reference image = plan::parse_reference(artifact.empty() ? image_of(uri) : artifact);
     if (image.has_path()) {
         std::string name = base_name(image.path), tag = base_name(image.selector);
         for (const char* end : {".tar", ".tgz", ".tar.gz"})

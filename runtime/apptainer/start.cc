@@ -343,8 +343,9 @@ std::string image_of(const std::string& image) {
         refuse("images of a library are not fetched; push the image to a registry and write docker://, or name a file");
     if (image.starts_with("shub://"))
         refuse("images of Singularity Hub are not fetched; name a file, or docker://IMAGE");
-    if (image.starts_with("oras://"))
-        refuse("a SIF file of a registry is not run from there; fetch it by oras pull, and name the file");
+    if (!artifact_of(image).empty()) return image;
+    if (image.starts_with("oras:"))
+        refuse("write oras://REGISTRY/NAME:TAG");
     if (image.starts_with("http://") || image.starts_with("https://") || image.starts_with("ipfs://"))
         refuse("files are not fetched here; fetch it with curl or the like, and name the file");
     if (image.starts_with("instance://"))
@@ -352,6 +353,11 @@ std::string image_of(const std::string& image) {
     if (image.empty()) refuse("the name of the image is empty");
     bool is_path = image.starts_with('/') || image.starts_with("./") || image.starts_with("../");
     return is_path ? image : "./" + image;
+}
+
+std::string artifact_of(const std::string& image) {
+    constexpr std::string_view scheme = "oras://";
+    return image.starts_with(scheme) ? image.substr(scheme.size()) : std::string();
 }
 
 bool is_file(const std::string& image) {

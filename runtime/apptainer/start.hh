@@ -50,6 +50,9 @@ bool is_file(const std::string& image);
 /// The names of what asks for folders in which images are cached and made, of which Berth's store takes the place:
 /// "APPTAINER_CACHEDIR, --tmpdir"; empty: nothing does.
 std::string places_asked_for(const std::vector<std::string>& environment, bool with_tmpdir);
+/// Of oras://REGISTRY/NAME[:TAG][@DIGEST], whose SIF file is fetched first, what is behind the scheme; empty for other
+/// images. image_of() leaves it as it is.
+std::string artifact_of(const std::string& image);
 
 /// The whole start but for the command and the variables of the user's, see variables.hh. Throws Error for what cannot
 /// be.

@@ -49,6 +49,7 @@
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/pull/transfer/save.hh"
 #include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/transfer/sif.hh"
 #include "runtime/pull/transfer/publish.hh"
 #include "runtime/pull/transfer/sign.hh"
 #include "runtime/pull/transfer/verify.hh"
@@ -390,6 +391,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "sign") == 0) return run_command(argc, argv, pull::sign_command);
     if (argc > 1 && std::strcmp(argv[1], "report") == 0) return run_command(argc, argv, pull::report_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif") == 0) return run_command(argc, argv, pull::sif_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::share::agree_command);

@@ -90,6 +90,31 @@ Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
     return file;
 }
 
+namespace {
+
+std::string sif_name(const Digest& manifest) { return manifest.hex() + ".sif"; }
+
+}  // namespace
+
+std::string sif_path(const Store& store, const Digest& manifest) {
+    std::string name = sif_name(manifest);
+    return sys::find_beneath(store.directory("unpacked").get(), name, O_PATH | O_NOFOLLOW)
+               ? cat(store.path(), "/unpacked/", name)
+               : std::string();
+}
+
+void add_sif(const Store& store, const Digest& manifest, const std::function<void(int file)>& write) {
+    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
+    std::string name = sif_name(manifest);
+    Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
+    Fd file = sys::open_at(scratch.fd(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    write(file.get());
+    // A name that is there after a crash of the node must be of a whole file.
+    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
+        !sys::synced(unpacked.get()))
+        throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
+}
+
 void remove_extracted(const Store& store, const Digest& digest) {
     Fd unpacked = store.directory("unpacked");
     std::string hex = digest.hex();

@@ -1,6 +1,7 @@
 // Images that lie in the store in another form: unpacked/<hex>/rootfs, with the modes of mount.modes = "enroot"
 // unpacked/<hex>.enroot/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
-// manifest's digest, or of another key for an image file.
+// manifest's digest, or of another key for an image file; and SIF files of registries, unpacked/<hex>.sif, where it is
+// of the artifact's manifest.
 #pragma once
 #include <sys/types.h>
 
@@ -35,6 +36,13 @@ Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner);
 /// the result is open for reading.
 Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
             const std::function<void(const std::string& path)>& write);
+
+/// The path of the SIF file whose artifact has this manifest; empty when it is not here. Hold a lease as for
+/// extracted_path().
+std::string sif_path(const Store& store, const Digest& manifest);
+
+/// Has `write` bring it into an empty file, and publishes it whole, by a rename.
+void add_sif(const Store& store, const Digest& manifest, const std::function<void(int file)>& write);
 
 /// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
 void remove_extracted(const Store& store, const Digest& digest);

@@ -49,7 +49,7 @@ class [[nodiscard]] NewFile {
 /// digest>/{manifest.json,config.json,index,origins,signatures,signatures.json} (the last two under a signature
 /// policy), lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest
 /// digest>, pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
-/// key>{/rootfs/,.<uid>.<gid>.sqfs}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh),
+/// key>{/rootfs/,.<uid>.<gid>.sqfs,.sif}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh),
 /// prefetch/<id of an index>, locks/, tmp/. Objects are opened below the store's directory without following symlinks.
 /// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
 /// pin.

@@ -1,6 +1,7 @@
 // Manifests, indexes and configs of images. The first byte of an input chooses the document and the Content-Type it
 // comes with.
 #include "runtime/oci/manifest.hh"
+#include "runtime/oci/sif_artifact.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
@@ -20,6 +21,7 @@ void run(std::string_view input) {
             parse_config(input, choice / 8 % 4, "config");
             return;
         }
+        berth::hostile::refusing([&] { parse_sif_artifact(input, "artifact"); });
         auto document = parse_manifest(input, types[choice % 8], "manifest");
         if (auto* index = std::get_if<ImageIndex>(&document)) choose_platform(*index, {"arm64", {"", "v8"}}, "index");
     });

@@ -76,7 +76,7 @@ app_fails() {
   app_prints yes "apptainer --silent exec docker://$image echo yes"
   app_prints yes "cp d.sif plain.sqsh; apptainer exec ./plain.sqsh echo yes; rm plain.sqsh"
   app_prints yes 'apptainer exec $PWD/d.sif echo yes'
-  app_fails 'oras://' 'apptainer exec oras://h/a:1 true'
+  app_fails 'oras://' 'apptainer exec oras:h/a:1 true'
   app_fails 'instance://' 'apptainer exec instance://i true'
 }
 

@@ -219,9 +219,16 @@ TEST_CASE("apptainer: images are files unless they say otherwise", "[apptainer]"
     CHECK(image_of("docker-archive:f.tar") == "docker-archive:f.tar");
     CHECK(image_of("docker-daemon://x:1") == "dockerd://x:1");
     CHECK(image_of("docker-daemon:x:1") == "dockerd://x:1");
-    for (const char* other : {"library://a/b", "shub://a", "oras://h/a:1", "https://h/x.sif", "ipfs://x",
+    for (const char* other : {"library://a/b", "shub://a", "oras:h/a:1", "https://h/x.sif", "ipfs://x",
                               "instance://i", ""})
         CHECK_THROWS_AS(image_of(other), Error);
+    CHECK(image_of("oras://h/a:1") == "oras://h/a:1");
+    CHECK(artifact_of("oras://h/a:1") == "h/a:1");
+    CHECK(artifact_of("docker://h/a:1").empty());
+    CHECK_FALSE(is_file("oras://h/a:1"));
+    Start fetched = start({}, at_work, "oras://h/a:1");
+    CHECK(value(fetched, "APPTAINER_CONTAINER") == "oras://h/a:1");
+    CHECK(value(fetched, "SINGULARITY_NAME") == "a:1");
     Start named = start({});
     CHECK(value(named, "APPTAINER_CONTAINER") == "/home/ann/work/x.sif");
     CHECK(value(named, "SINGULARITY_NAME") == "x.sif");
@@ -402,6 +409,7 @@ TEST_CASE("apptainer: a pull writes NAME_TAG.sif", "[apptainer]") {
     CHECK(file_name_of("docker://debian") == "debian_latest.sif");
     CHECK(file_name_of("docker://quay.io/a/b:1.2") == "b_1.2.sif");
     CHECK(file_name_of("docker://127.0.0.1:5000/x/y:z") == "y_z.sif");
+    CHECK(file_name_of("oras://h:5000/x/y:z") == "y_z.sif");
     CHECK(file_name_of("oci:/d/layout:tag") == "layout_tag.sif");
     CHECK(file_name_of("docker-archive:/d/a.tar") == "a_latest.sif");
     CHECK_THROWS_WITH(file_name_of("x.sif"), Contains("file already"));

@@ -225,8 +225,8 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
     std::string image;
     std::vector<std::string> words;
     line.argument("IMAGE", image,
-                  "a SIF or squashfs file, a directory, docker://NAME[:TAG], oci:DIR, oci-archive:FILE, "
-                  "docker-archive:FILE")
+                  "a SIF or squashfs file, a directory, docker://NAME[:TAG], oras://REGISTRY/NAME[:TAG], oci:DIR, "
+                  "oci-archive:FILE, docker-archive:FILE")
         .required();
     line.ends_with_command(words);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
@@ -249,6 +249,7 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
     options.step = step_for(start, environment);
     options.command = command_for(action, std::move(words), given, settings);
     if (action == Action::run) take_mounted_runscript(start, options);
+    options.request.image = opened_as(options.request.image, settings);
     make_folders(start);
     if (start.plain_umask) ::umask(022);
     return run_new(options);

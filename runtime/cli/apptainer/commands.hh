@@ -27,6 +27,10 @@ ApptainerCommand apptainer_inspect;
 ApptainerCommand apptainer_cache;
 ApptainerCommand apptainer_registry;
 
+/// The image as Berth opens it: of an artifact (apptainer::artifact_of()) the SIF file of it in the store, which is
+/// brought there first if need be; any other as it is. Throws Error.
+std::string opened_as(const std::string& image, const ApptainerSettings& settings);
+
 /// Tells why something failed, "FATAL:   ..."; the exit code, 255.
 int tell_fatal(const std::exception& error);
 

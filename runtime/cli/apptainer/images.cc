@@ -69,7 +69,7 @@ void declare_pull(CommandLine& line, PullWords& pull) {
     line.option("--dir", pull.folder, "folder for the file").completed_by(Completion::files);
     declare_both(line, pull);
     line.argument("[FILE] URI", pull.words,
-                  "docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE")
+                  "docker://NAME[:TAG], oras://REGISTRY/NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE")
         .required();
 }
 
@@ -98,17 +98,21 @@ std::string file_of(const PullWords& pull) {
     return folder.empty() || name.starts_with('/') ? name : cat(folder, "/", name);
 }
 
+/// The words of `berth-pull import`, or of `berth-pull sif` for an artifact.
 std::vector<std::string> words_of(const PullWords& pull, const std::string& file) {
-    std::string image = apptainer::image_of(pull.words.back());
+    std::string artifact = apptainer::artifact_of(pull.words.back());
+    std::string image = artifact.empty() ? apptainer::image_of(pull.words.back()) : artifact;
     plan::Reference reference = plan::parse_reference(image);
-    std::vector<std::string> out{"--of-apptainer"};
+    std::vector<std::string> out;
+    if (artifact.empty()) out.emplace_back("--of-apptainer");
     bool of_registry = reference.kind == plan::Reference::Kind::registry;
     if (of_registry && (pull.plain_http || !variable_of({"NOHTTPS", "NO_HTTPS"}).empty()))
         out.insert(out.end(), {"--plain-http", reference.registry});
     std::string arch = pull.arch.empty() ? variable_of({"PULL_ARCH"}) : pull.arch,
                 variant = pull.variant.empty() ? variable_of({"PULL_ARCH_VARIANT"}) : pull.variant;
     if (!arch.empty() && !variant.empty()) arch += "/" + variant;
-    if (!arch.empty()) out.insert(out.end(), {"--arch", arch});
+    // A SIF file is of one architecture, whose it is says its name.
+    if (!arch.empty() && artifact.empty()) out.insert(out.end(), {"--arch", arch});
     if (pull.force || !variable_of({"FORCE"}).empty()) out.emplace_back("--force");
     out.insert(out.end(), {"--output", file, image});
     return out;
@@ -139,7 +143,8 @@ int call(Command* command, std::vector<std::string> words) {
     if (std::string note = note_on_store(site, caller); !note.empty()) tell_info(settings, note);
     store::Store store = open_store(site, caller);
     for (const std::string& line : store.refused()) tell_warning(settings, line);
-    exec_pull_program(pull_program_words("import", site, store, words));
+    bool of_artifact = !apptainer::artifact_of(pull.words.back()).empty();
+    exec_pull_program(pull_program_words(of_artifact ? "sif" : "import", site, store, words));
 }
 
 /// HOST of docker://HOST or oras://HOST.
@@ -228,7 +233,7 @@ int apptainer_build(int argc, char** argv, const ApptainerSettings& settings) {
     write_file(pull, pull.words[0], settings);
 }
 
-int apptainer_inspect(int argc, char** argv, const ApptainerSettings&) {
+int apptainer_inspect(int argc, char** argv, const ApptainerSettings& settings) {
     CommandLine line("Print what an image says of itself.", "apptainer inspect");
     apptainer::Inspection asked;
     std::string image;
@@ -245,11 +250,12 @@ int apptainer_inspect(int argc, char** argv, const ApptainerSettings&) {
     line.flag("-j,--json", asked.json, "print JSON");
     line.argument("IMAGE", image, "a SIF or squashfs file, or a directory").required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
-    if (!apptainer::is_file(image))
+    std::string file = opened_as(apptainer::image_of(image), settings);
+    if (!apptainer::is_file(file))
         throw Error(cat("apptainer inspect ", printable(image, 4096),
                         ": it is no file; pull it first, by apptainer pull, and name the file"));
     // Nothing of the image runs, so that it needs no shell.
-    ContainerImage opened = open_image_file(path_from(caller_of_this_process().cwd, apptainer::image_of(image)));
+    ContainerImage opened = open_image_file(path_from(caller_of_this_process().cwd, file));
     ImageFiles files(opened);
     std::string out = apptainer::inspected(asked, {[&](const std::string& path) { return files.text(path); },
                                                    [&](const std::string& path) { return files.names(path); }});

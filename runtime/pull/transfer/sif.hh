@@ -1,0 +1,25 @@
+// SIF files of registries: oras://REGISTRY/NAME[:TAG][@DIGEST].
+#pragma once
+#include <string>
+
+#include "runtime/pull/progress/progress.hh"
+#include "runtime/pull/transfer/options.hh"
+#include "runtime/request/reference.hh"
+#include "runtime/store/store.hh"
+
+namespace berth::pull {
+
+/// Brings the SIF file that `reference` means into the store (store::sif_path()) and records its use; the digest of its
+/// manifest. By options.policy nothing is asked where it is here already, and a registry that is down stops nobody who
+/// has it. Throws Error.
+Digest bring_sif(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
+
+/// Writes it to `path`, byte for byte; the digest of its manifest. The file appears whole and durable, or not at all.
+/// Throws Error, also when it exists already and `force` is not set.
+Digest save_sif(const plan::Reference& reference, const std::string& path, bool force, const Options& options,
+                Meter& meter);
+
+/// `berth-pull sif`: the command line of both.
+int sif_command(int argc, char** argv);
+
+}  // namespace berth::pull

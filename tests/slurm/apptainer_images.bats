@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# SIF files of registries, as apptainer finds them: oras://.
+# shellcheck disable=SC2016,SC2154
+load helper
+
+setup_file() {
+  for name in apptainer singularity; do root ln -sf berth "/usr/bin/$name"; done
+  # shellcheck disable=SC2030
+  export sif=$registry/sif
+  in_home 'rm -rf sifs; mkdir sifs; cd sifs; apptainer --quiet pull --name d.sqsh docker://'"$image"'
+    unsquashfs -d tree -no-xattrs d.sqsh > /dev/null 2>&1 || test -d tree/bin
+    mkdir -p tree/.singularity.d/env tree/scif/apps/tool/bin tree/scif/apps/tool/lib tree/scif/apps/tool/scif/env \
+      tree/scif/apps/bare tree/scif/data/tool
+    echo "export OF_IMAGE=\"image\"" > tree/.singularity.d/env/90-environment.sh
+    echo "export SCIF_APPROOT_tool=/scif/apps/tool" > tree/.singularity.d/env/94-appsbase.sh
+    printf "#!/bin/sh\necho image runs\n" > tree/.singularity.d/runscript
+    printf "#!/bin/sh\necho tool runs \$OF_APP \$*\n" > tree/scif/apps/tool/scif/runscript
+    printf "#!/bin/sh\necho tool tests \$*\n" > tree/scif/apps/tool/scif/test
+    printf "#!/bin/sh\necho helped\n" > tree/scif/apps/tool/bin/helper
+    echo "export OF_APP=\"\$OF_IMAGE-\$SCIF_APPNAME\"" > tree/scif/apps/tool/scif/env/90-environment.sh
+    chmod +x tree/.singularity.d/runscript tree/scif/apps/tool/scif/runscript tree/scif/apps/tool/scif/test \
+      tree/scif/apps/tool/bin/helper
+    mksquashfs tree apps.sqsh -noappend -quiet -no-progress -all-root > /dev/null
+    chmod -R u+w tree; rm -rf tree' > "$BATS_FILE_TMPDIR/made" 2>&1
+  python3 "$repo/tests/slurm/sif_registry.py" make "$state/home/alice/sifs/apps.sqsh" "$BATS_FILE_TMPDIR/apps.sif"
+  install -m 644 "$BATS_FILE_TMPDIR/apps.sif" "$state/home/alice/sifs/apps.sif"
+  python3 "$repo/tests/slurm/sif_registry.py" push "$BATS_FILE_TMPDIR/apps.sif" "$sif/apps:1" \
+    > "$BATS_FILE_TMPDIR/digest"
+}
+
+teardown() {
+  restore_site
+}
+
+teardown_file() {
+  in_home 'rm -rf sifs' > /dev/null 2>&1 || true
+  for name in apptainer singularity; do root rm -f "/usr/bin/$name"; done
+}
+
+sifs() { in_home "cd sifs; $1"; }
+
+# prints EXPECTED COMMAND: standard output, exactly.
+prints() {
+  run -0 --separate-stderr sifs "$2"
+  expect_equal "$output" "$1"
+}
+
+# fails TEXT COMMAND: one line FATAL with TEXT, and 255.
+fails() {
+  run -255 sifs "$2"
+  expect_equal "$(grep -c '^FATAL:   ' <<< "$output")" 1
+  expect_output_like "$1"
+}
+
+@test "pull oras://: the SIF file, byte for byte, under the name that is asked for" {
+  run -0 --separate-stderr sifs "apptainer --quiet pull oras://$sif/apps:1 && cmp apps_1.sif apps.sif; rm apps_1.sif"
+  expect_equal "$output" ""
+  sifs "singularity --quiet pull --name x.sif oras://$sif/apps@$(< "$BATS_FILE_TMPDIR/digest"); cmp x.sif apps.sif"
+  run -255 sifs "apptainer pull --name x.sif oras://$sif/apps:1"
+  expect_output_like 'Image file already exists'
+  sifs "apptainer --quiet pull --force --name x.sif oras://$sif/apps:1; cmp x.sif apps.sif; rm x.sif"
+}
+
+@test "exec and run oras://: as the SIF file itself, which is fetched once" {
+  mark_log
+  prints image "apptainer --silent exec oras://$sif/apps:1 sh -c 'echo \$OF_IMAGE'"
+  prints 'image runs' "singularity --silent run oras://$sif/apps:1"
+  prints image "apptainer --silent exec oras://$sif/apps@$(< "$BATS_FILE_TMPDIR/digest") sh -c 'echo \$OF_IMAGE'"
+  expect_equal "$(count_since GET '/v2/sif/apps/blobs/')" 1
+  prints "oras://$sif/apps:1 apps:1" \
+    "apptainer --silent exec oras://$sif/apps:1 sh -c 'echo \$APPTAINER_CONTAINER \$APPTAINER_NAME'"
+  run -0 sifs "apptainer inspect --runscript oras://$sif/apps:1"
+  expect_output_like 'echo image runs'
+}
+
+@test "exec oras:// in a step: the tasks of a node share the container, each node fetches the file" {
+  run -0 --separate-stderr sifs "srun -N2 --ntasks-per-node=2 -O apptainer --silent exec oras://$sif/apps:1 \
+    sh -c 'echo \$OF_IMAGE'"
+  expect_equal "$output" $'image\nimage\nimage\nimage'
+}
+
+@test "oras:// and docker:// do not mean each other's images" {
+  fails 'an artifact of 3 parts.*for an image write docker://' "apptainer exec oras://$image true"
+  fails "not a container image" "apptainer exec docker://$sif/apps:1 true"
+  fails 'sif/nosuch:1: not found by the registry' "apptainer exec oras://$sif/nosuch:1 true"
+  fails 'write oras://REGISTRY/NAME:TAG' 'apptainer exec oras:x true'
+  prints yes "apptainer --silent exec docker://$image echo yes"
+}
+
+@test "policy: registries, image_paths and digest_required hold for oras://" {
+  with_site_lines '[policy]' 'registries_denied = "'"$registry"'/sif"'
+  fails 'policy.registries_denied' "apptainer exec oras://$sif/apps:1 true"
+  restore_site
+  with_site_lines '[policy]' 'image_paths = "/opt/images"'
+  fails 'policy.image_paths' "apptainer exec oras://$sif/apps:1 true"
+  restore_site
+  with_site_lines '[policy]' 'digest_required = true'
+  fails 'policy.digest_required' "apptainer exec oras://$sif/apps:1 true"
+  prints image "apptainer --silent exec oras://$sif/apps@$(< "$BATS_FILE_TMPDIR/digest") sh -c 'echo \$OF_IMAGE'"
+}
