@@ -22,8 +22,7 @@ constexpr const char* of_plain_http =
 constexpr Flag flags[] = {
     {"--add-caps", "ADD_CAPS", text, refused, "", "commands have no capabilities; --fakeroot has those for files"},
     {"--allow-setuid", "ALLOW_SETUID", flag, refused, "", "setuid programs get nobody's rights in a container"},
-    {"--app", "APP APPNAME", text, refused, "",
-     "apps of SCIF are not entered; run /scif/apps/NAME/scif/runscript by apptainer exec"},
+    {"--app", "APP APPNAME", text, done, "app of the image (SCIF): its environment, and what run and test start"},
     {"--apply-cgroups", "APPLY_CGROUPS", text, refused, "", of_slurm},
     {"--authfile", "AUTH_FILE", text, refused, "", "name the file by REGISTRY_AUTH_FILE"},
     {"-B,--bind", "BIND BINDPATH", whole, done, "SRC[:DST[:ro|rw]][,...]: mount a file or folder of the node", "",
@@ -46,7 +45,7 @@ constexpr Flag flags[] = {
      "An image of a registry is kept in the store all the same, which a line says."},
     {"--dmtcp-launch", "DMTCP_LAUNCH", text, refused, "", of_dmtcp},
     {"--dmtcp-restart", "DMTCP_RESTART", text, refused, "", of_dmtcp},
-    {"--dns", "DNS", text, refused, "", "name servers are the node's; write --bind FILE:/etc/resolv.conf for others"},
+    {"--dns", "DNS", text, done, "ADDRESS,...: name servers, in place of the node's"},
     {"--docker-host", "DOCKER_HOST", text, refused, "", "set DOCKER_HOST"},
     {"--docker-login", "DOCKER_LOGIN", flag, refused, "", of_registry},
     {"--docker-password", "DOCKER_PASSWORD", text, refused, "", of_registry},

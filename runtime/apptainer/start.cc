@@ -1,11 +1,15 @@
 #include "runtime/apptainer/start.hh"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <cctype>
 
 #include "runtime/apptainer/binds.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/plan/edit_list.hh"
 #include "runtime/request/mounts.hh"
 
 namespace berth::apptainer {
@@ -61,6 +65,8 @@ class Translator {
         take_binds();
         take_namespaces();
         take_devices();
+        take_app();
+        take_name_servers();
         take_joining();
         start_.plain_umask = has("no-umask") || has("compat");
         if (has("disable-cache"))
@@ -256,6 +262,41 @@ class Translator {
             start_.devices.emplace_back(has("no-rocm") ? "AMD_VISIBLE_DEVICES=void" : "AMD_VISIBLE_DEVICES=all");
     }
 
+    void take_app() {
+        if (!has("app")) return;
+        start_.app = last(given_, "app");
+        auto fits = [](char c) {
+            return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+        };
+        if (start_.app.empty() || start_.app[0] == '.' || !std::all_of(start_.app.begin(), start_.app.end(), fits))
+            throw Error(cat("--app ", printable(start_.app),
+                            ": names of apps have letters, digits, - _ . only; apptainer exec IMAGE ls /scif/apps "
+                            "lists those of an image"));
+        set_both("APPNAME", start_.app);
+    }
+
+    /// A file in memory over /etc/resolv.conf, whatever the image has there.
+    void take_name_servers() {
+        if (!has("dns")) return;
+        std::string content;
+        for (const std::string& field : split(last(given_, "dns"), ',')) {
+            std::string server(trimmed(field));
+            unsigned char address[sizeof(in6_addr)];
+            if (::inet_pton(AF_INET, server.c_str(), address) != 1 &&
+                ::inet_pton(AF_INET6, server.c_str(), address) != 1)
+                throw Error(cat("--dns ", printable(last(given_, "dns"), 1024), ": write addresses with commas between "
+                                "them, as 192.0.2.1,2001:db8::1"));
+            content += cat("nameserver ", server, "\n");
+        }
+        constexpr const char* file = "/run/berth-resolv.conf";
+        plan::EditList edits(start_.edits);
+        plan::Origin origin = plan::Origin::of_site("option --dns");
+        edits.add(plan::DropIn{file, content}, origin, "name servers");
+        plan::Mount& mount = edits.bind(file, "/etc/resolv.conf", origin, "name servers");
+        mount.inside = mount.read_only = true;
+        mount.create = plan::Mount::Create::file;
+    }
+
     /// What each would find of the others in a common container that it would not find in one of its own.
     void take_joining() {
         const plan::Request& request = start_.request;
@@ -311,6 +352,29 @@ std::string in_double_quotes(std::string_view text) {
         out += letter;
     }
     return out + "\"";
+}
+
+std::string app_root(const std::string& app) { return "/scif/apps/" + app; }
+
+/// In single quotes.
+std::string no_app(const std::string& app, const char* what) {
+    return cat("'FATAL:   --app ", app, ": the image has no ", what,
+               "; apptainer exec IMAGE ls /scif/apps lists its apps'");
+}
+
+/// Sets the variables of SCIF for an app, and reads its own scripts. Its name is checked.
+std::string app_environment(const std::string& app) {
+    std::string root = app_root(app), data = "/scif/data/" + app, meta = root + "/scif";
+    std::string out = cat("[ -d ", root, " ] || { echo ", no_app(app, "app of that name"), " >&2; exit 255; }; ");
+    out += cat("export SCIF_APPS=/scif/apps SCIF_DATA=/scif/data SCIF_APPNAME=", app, " SCIF_APPROOT=", root,
+               " SCIF_APPMETA=", meta, " SCIF_APPBIN=", root, "/bin SCIF_APPLIB=", root, "/lib SCIF_APPRUN=", meta,
+               "/runscript SCIF_APPHELP=", meta, "/runscript.help SCIF_APPLABELS=", meta, "/labels.json SCIF_APPENV=",
+               meta, "/env/90-environment.sh SCIF_APPDATA=", data, " SCIF_APPINPUT=", data, "/input SCIF_APPOUTPUT=",
+               data, "/output; ");
+    out += cat("export PATH=\"", root, "/bin:", root, ":$PATH\"; [ ! -d ", root, "/lib ] || export LD_LIBRARY_PATH=\"",
+               root, "/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"; ");
+    return out + cat("for berth_script in ", meta, "/env/*.sh; do "
+                     "[ ! -f \"$berth_script\" ] || . \"$berth_script\"; done; ");
 }
 
 std::string last_part(const std::string& path) {
@@ -382,7 +446,7 @@ Start start_of(Action action, const std::string& image, const Given& given, cons
     refuse_flags(given, is_file(image));
     Start out = Translator(given, place).run();
     out.request.image = image_of(image);
-    out.request.entrypoint = action == Action::run;
+    out.request.entrypoint = action == Action::run && out.app.empty();
     bool file = is_file(image);
     if (out.in_place && !file) throw Error(cat("--writable: ", printable(image, 4096), " is no directory of the node"));
     auto set_both = [&](const char* name, const std::string& value) {
@@ -413,12 +477,16 @@ std::string shown_at(const Start& start, const std::string& path) {
     return out;
 }
 
-std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables) {
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables,
+                                       const std::string& app) {
+    // Where all apps are is in 94-appsbase.sh.
     std::string script =
-        "unset LD_LIBRARY_PATH; for berth_script in /.singularity.d/env/*.sh; do "
-        "case $berth_script in */01-base.sh|*/94-appsbase.sh|*/95-apps.sh|*/99-base.sh|*/99-runtimevars.sh) continue;; "
-        "esac; "
-        "[ ! -f \"$berth_script\" ] || . \"$berth_script\"; done; unset berth_script; ";
+        cat("unset LD_LIBRARY_PATH; for berth_script in /.singularity.d/env/*.sh; do "
+            "case $berth_script in */01-base.sh|", app.empty() ? "*/94-appsbase.sh|" : "",
+            "*/95-apps.sh|*/99-base.sh|*/99-runtimevars.sh) continue;; esac; "
+            "[ ! -f \"$berth_script\" ] || . \"$berth_script\"; done; ");
+    if (!app.empty()) script += app_environment(app);
+    script += "unset berth_script; ";
     auto add = [&](const std::vector<std::string>& texts, const auto& written) {
         for (const std::string& text : texts) {
             size_t equals = text.find('=');
@@ -430,6 +498,17 @@ std::vector<std::string> script_reader(const std::vector<std::string>& set, cons
     add(variables.expanded, for_shell);
     add(variables.evaluated, in_double_quotes);
     return {"/bin/sh", "-c", script + "exec \"$@\"", "sh"};
+}
+
+std::vector<std::string> app_command(const std::string& app, const char* script,
+                                     const std::vector<std::string>& arguments) {
+    std::string file = cat(app_root(app), "/scif/", script);
+    std::vector<std::string> out{"/bin/sh", "-c",
+                                 cat("[ -x ", file, " ] || { echo ", no_app(app, cat(script, " of it").c_str()),
+                                     " >&2; exit 255; }; exec ", file, " \"$@\""),
+                                 "sh"};
+    out.insert(out.end(), arguments.begin(), arguments.end());
+    return out;
 }
 
 std::vector<std::string> shell_command(const std::string& asked) {

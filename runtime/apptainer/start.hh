@@ -6,6 +6,7 @@
 
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/variables.hh"
+#include "runtime/plan/edit.hh"
 #include "runtime/request/request.hh"
 
 namespace berth::apptainer {
@@ -38,6 +39,8 @@ struct Start {
     /// Equal starts of a step may share the container: nothing in it is this one's alone, or that is asked for.
     bool joins = true;
     bool join_asked = false;          ///< by --sharens
+    std::string app;                  ///< of --app; empty: none
+    std::vector<plan::Edit> edits;    ///< what --dns changes, after all of the plan's
 };
 
 /// The image as Berth writes it: of Apptainer's URIs, or a path. Throws Error that says what to do for those that are
@@ -62,9 +65,14 @@ Start start_of(Action action, const std::string& image, const Given& given, cons
 std::string shown_at(const Start& start, const std::string& path);
 
 /// The words before a command whose image has scripts in /.singularity.d/env that set variables by more than a value,
-/// or whose variables need a shell: the scripts are read by the container's shell, and `set` and what is expanded and
-/// evaluated of `variables` hold after them.
-std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables);
+/// whose variables need a shell, or of which an app is wanted (else `app` is empty): the container's shell reads the
+/// scripts, the app's after the image's, and `set` and what is expanded and evaluated of `variables` hold after them.
+std::vector<std::string> script_reader(const std::vector<std::string>& set, const Variables& variables,
+                                       const std::string& app = {});
+
+/// What `run` and `test` (`script` "runscript" or "test") start of an app.
+std::vector<std::string> app_command(const std::string& app, const char* script,
+                                     const std::vector<std::string>& arguments);
 
 /// What `shell` runs; `asked`: of --shell, or empty.
 std::vector<std::string> shell_command(const std::string& asked);

@@ -59,6 +59,7 @@ void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Si
     if (options.keeps_locale) plan.environment.remove.clear();
     if (options.workdir_may_miss) plan.workdir_required = false;
     plan.hostname = options.hostname;
+    plan.edits.insert(plan.edits.end(), options.edits.begin(), options.edits.end());
     std::erase_if(plan.edits, [&](const plan::Edit& edit) {
         const auto* mount = std::get_if<plan::Mount>(&edit.action);
         return mount != nullptr && mount->source == mount->target &&

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/plan/edit.hh"
 #include "runtime/plan/image_config.hh"
 #include "runtime/plan/running_job.hh"
 #include "runtime/request/request.hh"
@@ -44,6 +45,7 @@ struct RunOptions {
     bool workdir_may_miss = false;           ///< the working directory is made where the image has none
     std::vector<std::string> script_reader;  ///< words before a command whose image has scripts to read
     bool needs_script_reader = false;        ///< or before every command
+    std::vector<plan::Edit> edits;           ///< after those of the plan
     std::string step;                        ///< with whose equal starts it shares a container; empty: it has its own
     std::string overlay;                     ///< folder that takes what is written; empty: the site's way
     bool in_place = false;                   ///< what is written goes to the image, a directory

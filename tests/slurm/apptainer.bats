@@ -258,11 +258,11 @@ app_fails() {
 }
 
 @test "what cannot be is refused in one line, by flag and by variable" {
-  for flag in --add-caps=all --allow-setuid --app=x --apply-cgroups=f --cpus=1 --dns=1.1.1.1 --fusemount=x \
-    --keep-privs --memory=1G --netns-path=/x --security=seccomp:x --sharens --passphrase --pem-path=/x; do
+  for flag in --add-caps=all --allow-setuid --apply-cgroups=f --cpus=1 --fusemount=x --keep-privs --memory=1G \
+    --netns-path=/x --security=seccomp:x --sharens --passphrase --pem-path=/x; do
     app_fails "^FATAL:   ${flag%%=*}: " "apptainer exec $flag d.sif true"
   done
-  app_fails '^FATAL:   --dns: ' 'SINGULARITY_DNS=1.1.1.1 apptainer exec d.sif true'
+  app_fails '^FATAL:   --security: ' 'SINGULARITY_SECURITY=x apptainer exec d.sif true'
   for command in build oci remote plugin capability instance key sign verify push search; do
     app_fails "^FATAL:   apptainer $command: " "apptainer $command x"
   done

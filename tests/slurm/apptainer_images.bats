@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# SIF files of registries, as apptainer finds them: oras://.
+# What apptainer finds of images: SIF files of registries (oras://), apps of SCIF (--app), name servers (--dns).
 # shellcheck disable=SC2016,SC2154
 load helper
 
@@ -97,4 +97,36 @@ fails() {
   with_site_lines '[policy]' 'digest_required = true'
   fails 'policy.digest_required' "apptainer exec oras://$sif/apps:1 true"
   prints image "apptainer --silent exec oras://$sif/apps@$(< "$BATS_FILE_TMPDIR/digest") sh -c 'echo \$OF_IMAGE'"
+}
+
+@test "--app: the environment of an app, its runscript and its tests" {
+  prints 'tool runs image-tool a b' 'apptainer run --app tool apps.sif a b'
+  prints 'tool tests x' 'apptainer test --app tool apps.sif x'
+  prints helped 'apptainer exec --app tool apps.sif helper'
+  prints 'tool runs image-tool' 'SINGULARITY_APP=tool singularity run apps.sif'
+  prints '/scif/apps/tool /scif/data/tool /scif/apps/tool/scif tool tool' 'apptainer exec --app tool apps.sif \
+    sh -c "echo \$SCIF_APPROOT \$SCIF_APPDATA \$SCIF_APPMETA \$SCIF_APPNAME \$APPTAINER_APPNAME"'
+  prints '/scif/apps/tool/lib /scif/apps/tool /scif/data/tool/input' 'apptainer exec --app tool apps.sif \
+    sh -c "echo \$LD_LIBRARY_PATH \$SCIF_APPROOT_tool \$SCIF_APPINPUT"'
+  prints mine 'apptainer exec --app tool --env OF_APP=mine apps.sif sh -c "echo \$OF_APP"'
+  prints 'image runs' 'apptainer run apps.sif'
+  prints '' 'apptainer exec apps.sif sh -c "echo \$SCIF_APPNAME"'
+  prints image-tool 'echo "echo \$OF_APP" | apptainer shell --app tool apps.sif'
+}
+
+@test "--app: what is not there is told in one line" {
+  fails '--app nosuch: the image has no app of that name' 'apptainer exec --app nosuch apps.sif true'
+  fails '--app bare: the image has no runscript of it' 'apptainer run --app bare apps.sif'
+  fails '--app bare: the image has no test of it' 'apptainer test --app bare apps.sif'
+  fails 'names of apps have letters' 'apptainer exec --app ../x apps.sif true'
+}
+
+@test "--dns: the container's name servers" {
+  prints $'nameserver 192.0.2.1\nnameserver 2001:db8::1' \
+    'apptainer exec --dns 192.0.2.1,2001:db8::1 apps.sif cat /etc/resolv.conf'
+  prints 'nameserver 192.0.2.1' 'APPTAINER_DNS=192.0.2.1 apptainer exec --writable-tmpfs apps.sif cat /etc/resolv.conf'
+  prints 'nameserver 192.0.2.1' 'apptainer exec --contain --dns 192.0.2.1 apps.sif cat /etc/resolv.conf'
+  run -0 --separate-stderr sifs 'apptainer exec apps.sif cat /etc/resolv.conf'
+  expect_equal "$output" "$(sifs 'cat /etc/resolv.conf')"
+  fails 'write addresses' 'apptainer exec --dns one.example apps.sif true'
 }

@@ -363,6 +363,40 @@ TEST_CASE("apptainer: scripts of the image are read before what is set", "[appta
     CHECK(test_command({"x"}).back() == "x");
 }
 
+TEST_CASE("apptainer: an app's environment is read after the image's and before what is set", "[apptainer]") {
+    Start app = start({{"app", {"my-app.1"}}});
+    CHECK(app.app == "my-app.1");
+    CHECK(value(app, "APPTAINER_APPNAME") == "my-app.1");
+    CHECK(value(app, "SINGULARITY_APPNAME") == "my-app.1");
+    CHECK(start_of(Action::run, "x.sif", {{"app", {"a"}}}, at_work).request.entrypoint == false);
+    CHECK(start({}).app.empty());
+    for (const char* name : {"", "../x", ".hidden", "a b", "a/b", "a;b", "$x"})
+        CHECK_THROWS_WITH(start({{"app", {name}}}), Contains("names of apps have letters"));
+    std::string script = script_reader({"A=1"}, {}, "my-app.1").at(2);
+    size_t folder = script.find("[ -d /scif/apps/my-app.1 ]"), own = script.find("/scif/apps/my-app.1/scif/env/*.sh"),
+           set = script.find("export A='1'");
+    CHECK(folder < own);
+    CHECK(own < set);
+    CHECK_THAT(script, Contains("SCIF_APPDATA=/scif/data/my-app.1 ") && !Contains("94-appsbase"));
+    CHECK_THAT(script_reader({}, {}).at(2), Contains("94-appsbase") && !Contains("/scif"));
+    Texts run = app_command("a", "runscript", {"x", "y z"});
+    CHECK_THAT(run.at(2), Contains("exec /scif/apps/a/scif/runscript \"$@\""));
+    CHECK(Texts(run.begin() + 3, run.end()) == Texts{"sh", "x", "y z"});
+}
+
+TEST_CASE("apptainer: name servers are written over the node's", "[apptainer]") {
+    CHECK(start({}).edits.empty());
+    Start servers = start({{"dns", {"192.0.2.1, 2001:db8::1"}}});
+    REQUIRE(servers.edits.size() == 2);
+    CHECK(std::get<plan::DropIn>(servers.edits[0].action).content ==
+          "nameserver 192.0.2.1\nnameserver 2001:db8::1\n");
+    const auto& mount = std::get<plan::Mount>(servers.edits[1].action);
+    CHECK(mount.target == "/etc/resolv.conf");
+    CHECK(mount.inside);
+    for (const char* text : {"", "one.example", "192.0.2.1,", "192.0.2.300", "192.0.2.1\nsearch x"})
+        CHECK_THROWS_WITH(start({{"dns", {text}}}), Contains("write addresses"));
+}
+
 TEST_CASE("apptainer: processes of a step join where each would have nothing of its own to itself", "[apptainer]") {
     auto joins = [](const Given& given) { return start(given).joins; };
     CHECK(joins({}));

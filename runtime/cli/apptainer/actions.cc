@@ -190,8 +190,9 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     out.tell = [settings](const std::string& line) { tell_note(settings, line); };
     out.complain = [](const Error& error) { return tell_fatal(error); };
     take_variables(out, start, variables);
-    out.script_reader = apptainer::script_reader(out.set, variables);
-    out.needs_script_reader = !variables.evaluated.empty();
+    out.script_reader = apptainer::script_reader(out.set, variables, start.app);
+    out.needs_script_reader = !variables.evaluated.empty() || !start.app.empty();
+    out.edits = start.edits;
     return out;
 }
 
@@ -207,7 +208,9 @@ std::string step_for(const apptainer::Start& start, const std::vector<std::strin
 
 /// What runs in the container, of the words behind the image.
 std::vector<std::string> command_for(Action action, std::vector<std::string> words, const Given& given,
-                                     const ApptainerSettings& settings) {
+                                     const std::string& app, const ApptainerSettings& settings) {
+    if (!app.empty() && action == Action::run) return apptainer::app_command(app, "runscript", words);
+    if (!app.empty() && action == Action::test) return apptainer::app_command(app, "test", words);
     if (action == Action::test) return apptainer::test_command(words);
     if (action != Action::shell) return words;
     if (!words.empty()) tell_warning(settings, "Parameters to shell command are ignored");
@@ -247,8 +250,8 @@ int act(Action action, int argc, char** argv, const ApptainerSettings& settings)
     take_other_workdir(start);
     RunOptions options = options_of(start, given, variables, settings);
     options.step = step_for(start, environment);
-    options.command = command_for(action, std::move(words), given, settings);
-    if (action == Action::run) take_mounted_runscript(start, options);
+    options.command = command_for(action, std::move(words), given, start.app, settings);
+    if (action == Action::run && start.app.empty()) take_mounted_runscript(start, options);
     options.request.image = opened_as(options.request.image, settings);
     make_folders(start);
     if (start.plain_umask) ::umask(022);
