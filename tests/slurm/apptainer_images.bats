@@ -97,6 +97,11 @@ fails() {
   with_site_lines '[policy]' 'digest_required = true'
   fails 'policy.digest_required' "apptainer exec oras://$sif/apps:1 true"
   prints image "apptainer --silent exec oras://$sif/apps@$(< "$BATS_FILE_TMPDIR/digest") sh -c 'echo \$OF_IMAGE'"
+  restore_site
+  root bash -c 'echo "{\"default\": [{\"type\": \"reject\"}]}" > /etc/berth/reject.json'
+  with_site_lines '[policy]' 'signatures = "/etc/berth/reject.json"'
+  fails 'reject' "apptainer exec oras://$sif/apps:1 true"
+  root rm /etc/berth/reject.json
 }
 
 @test "--app: the environment of an app, its runscript and its tests" {
