@@ -132,7 +132,7 @@ struct JointRun {
     const RunOptions& options;
     const plan::Plan& plan;
     const plan::Site& site;
-    const plan::Caller& caller;
+    const plan::Caller& caller;  ///< with the home that he has on the node
     const InheritedDescriptors& inherited;
 };
 
@@ -189,6 +189,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     if (options.in_place && opened.image.directory.empty())
         throw Error(cat("--writable: ", printable(options.request.image, 4096),
                         " is no directory; write --writable-tmpfs, or --overlay FOLDER to keep what is written"));
+    const plan::Caller on_node = caller;
     take_shell(caller, opened.image);
     if (!options.home.empty()) caller.home = options.home;
     plan::ImageConfig config = config_at_start(opened.image, environment_for(options));
@@ -204,7 +205,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
     if (!options.step.empty()) {
-        JointRun joint{options, decided, site, caller, inherited};
+        JointRun joint{options, decided, site, on_node, inherited};
         if (auto container = join(joint, opened.image, tell)) {
             // The helper has it; its index is of some megabytes.
             { ContainerImage gone = std::move(opened.image); }

@@ -160,6 +160,26 @@ END
   expect_equal "$(joint_sockets)" ""
 }
 
+@test "a signal to the step is for its tasks, whose files stay while they end" {
+  eight '' 'trap "sleep 0.5; cat /etc/debian_version > /dev/null && echo got it; exit 0" TERM; ./meet.sh in 8
+    until [ -e meet/go ]; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2> "$BATS_TEST_TMPDIR/errors" &
+  step_pid=$!
+  wait_until $((60 * slowness)) all_have_come in 8
+  root scancel --signal TERM --user alice
+  wait "$step_pid" || true
+  expect_equal "$(grep -c '^got it$' "$BATS_TEST_TMPDIR/out")" 8
+  expect_equal "$(grep -c '^FATAL' "$BATS_TEST_TMPDIR/errors" || true)" 0
+  expect_no_leftovers
+}
+
+@test "Open MPI of the image computes right sums by the container that its ranks share" {
+  joint "apptainer --quiet pull --force --name mpi.sif docker://$registry/debian:mpi" > /dev/null
+  run -0 --separate-stderr joint "timeout $((60 * slowness)) srun -w n1 -n4 -O --mpi=pmix \
+    apptainer exec mpi.sif sums-openmpi"
+  expect_equal "$output" '4 ranks on 1 nodes, 4 on the first, sum 6'
+  joint 'rm mpi.sif'
+}
+
 @test "a step that is cancelled leaves nothing" {
   begin_step "$BATS_TEST_TMPDIR/out" '' 'true'
   root scancel --user alice
@@ -191,6 +211,8 @@ two() {
   expect_equal "$(two '--bind sub:/a' '--bind sub:/b')" 2
   expect_equal "$(two '--bind sub:/a' '--bind sub:/a:ro')" 2
   expect_equal "$(two '--fakeroot' '')" 2
+  expect_equal "$(two '--fakeroot' '--fakeroot')" 1
+  expect_equal "$(two '--home sub:/home/guest' '--home sub:/home/guest')" 1
   expect_equal "$(two '--overlay o' '--overlay o')" 1
   local own
   for own in --writable-tmpfs --ipc --uts '--hostname x' '--scratch /s' '--no-mount tmp'; do
@@ -243,6 +265,31 @@ END
     sh -c "./meet.sh in 2; cd /dev; echo \$SLURM_PROCID \$CUDA_VISIBLE_DEVICES-of-\$(echo nvidia[0-9]*)"'
   expect_equal "$(cut -d' ' -f1 <<< "$output" | sort | paste -sd,)" 0,1
   expect_equal "$(cut -d' ' -f2 <<< "$output" | sort -u | wc -l)" 2
+}
+
+@test "they meet in the folder of the caller's home on the node, whatever home the container has" {
+  run -0 --separate-stderr joint "BERTH_DATA_PATH=%h/joint/containers srun -w n1 -n2 -O \
+    apptainer exec --fakeroot d.sif sh -c './meet.sh in 2 && readlink /proc/self/ns/user'"
+  expect_equal "$(sort -u <<< "$output" | wc -l)" 1
+  expect_equal "$(without_progress <<< "$stderr")" ""
+  expect_equal "$(joint 'ls containers/steps')" lock
+}
+
+@test "other engines, and what is written on disk: one container too" {
+  local engine
+  for engine in squashfuse unpack; do
+    with_site_lines '[mount]' "engine = \"$engine\""
+    expect_equal "$engine $(two '' '')" "$engine 1"
+    restore_site
+  done
+  expect_no_leftovers
+  with_site_lines '[mount]' 'upper = "/var/tmp/upper"'
+  run -0 --separate-stderr joint "srun -w n1 -n2 -O apptainer exec --sharens --writable-tmpfs d.sif sh -c '
+    touch /of.\$SLURM_PROCID; ./meet.sh disk 2; ls -d /of.*'"
+  expect_equal "$(sort <<< "$output" | uniq -c | xargs)" '2 /of.0 2 /of.1'
+  expect_no_leftovers
+  expect_equal "$(root find /var/tmp/upper -mindepth 2 2> /dev/null || true)" ""
+  root rm -rf /var/tmp/upper
 }
 
 @test "where the folder of containers cannot be used each process has its own, and a line says so" {

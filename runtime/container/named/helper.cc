@@ -23,6 +23,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/container/disk_upper.hh"
+#include "runtime/container/task_process.hh"
 #include "runtime/sandbox/processes.hh"
 #include "runtime/store/scratch.hh"
 
@@ -201,6 +202,13 @@ void use_all_cpus() {
     (void)::sched_setaffinity(0, all.size(), reinterpret_cast<cpu_set_t*>(all.data()));
 }
 
+/// Signals for the tasks of a step reach it as well, where Slurm sends them to all processes. A task that saves its
+/// work then still needs its files; this process ends with the last of them. Before there are threads.
+void leave_signals_to_tasks() {
+    sigset_t signals = forwarded_signals();
+    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+}
+
 /// Takes the socket's name away, once, while the listener is still there: a name that is here later is another's.
 class SocketName {
   public:
@@ -220,6 +228,7 @@ class SocketName {
 void run_joint(HelperOrder& order, Fd& connection) {
     JointPlace& place = *order.joint;
     SocketName name(place);
+    leave_signals_to_tasks();
     use_all_cpus();
     DiskUpper upper(place.upper_folder);
     ContainerStorage storage = place.upper_folder.empty() ? place.storage : upper.storage();
