@@ -77,11 +77,11 @@ struct Layers {
         return merge(std::move(trees));
     }
     /// The path of the flattened file.
-    std::string flattened(const std::string& name, const std::vector<AddedFile>& added = {}) {
+    std::string flattened(const std::string& name, const FlattenForm& form = {}) {
         Fd out = folder.create(name);
         Tree tree = merged();
         uint64_t last = 0, all = 0;
-        flatten(tree, files, infos, added, out.get(), name, [&](uint64_t bytes, uint64_t total) {
+        flatten(tree, files, infos, form, out.get(), name, [&](uint64_t bytes, uint64_t total) {
             CHECK(bytes >= last);
             last = bytes, all = total;
         });
@@ -160,7 +160,7 @@ TEST_CASE("copied blocks lie in the blocks of a file system as they did in their
     uint64_t position = GENERATE(0, 96, 4'096, 5'000), total = ranges.join();
     CHECK(total == 5'000 + 1 + 8'192 + 69'999);
     uint64_t told = 0;
-    ranges.copy(layer.get(), flat.get(), position, "flat", [&](uint64_t copied) { told += copied; });
+    ranges.copy(layer.get(), flat.get(), 0, position, "flat", [&](uint64_t copied) { told += copied; });
     CHECK(told == total);
     std::string copied = test::read_file(folder / "flat");
     for (auto [start, size] : wanted) {
@@ -174,7 +174,7 @@ TEST_CASE("files are added to a flattened image, but not below what is no direct
     Layers layers;
     std::string content = test::noise(300'000, 9);
     std::string flat = layers.flattened(
-        "flat", {{"etc/rc", content}, {"small/f8", "new"}, {"lib/x", "not through a symlink"}, {"empty.txt", ""}});
+        "flat", {{{"etc/rc", content}, {"small/f8", "new"}, {"lib/x", "not through a symlink"}, {"empty.txt", ""}}});
     fixtures::Squashfs image(flat);
     CHECK(image.content("etc/rc") == content);
     CHECK(image.content("small/f8") == "new");
@@ -182,6 +182,44 @@ TEST_CASE("files are added to a flattened image, but not below what is no direct
     CHECK_THAT(image.line("lib"), Catch::StartsWith("l"));
     auto opened = test::open_image(flat);
     CHECK(test::content_of(opened, test::at_path(opened.index, "etc/rc")) == content);
+}
+
+TEST_CASE("links and directories are added to a flattened image", "[squash]") {
+    Layers layers;
+    fixtures::Squashfs image(layers.flattened(
+        "flat", {{{"etc/link", "../bin/big", S_IFLNK}, {"etc/folder", "", S_IFDIR | 0750}, {"etc/run", "x", 0755}}}));
+    CHECK_THAT(image.line("etc/link"), Catch::StartsWith("lrwxrwxrwx"));
+    CHECK_THAT(image.listing(), Catch::Contains("/etc/link -> ../bin/big"));
+    CHECK_THAT(image.line("etc/folder"), Catch::StartsWith("drwxr-x---"));
+    CHECK_THAT(image.line("etc/run"), Catch::StartsWith("-rwxr-xr-x"));
+}
+
+TEST_CASE("an image is flattened to a place in a file, with nothing before it touched", "[squash]") {
+    Layers layers;
+    constexpr uint64_t start = 12'288;
+    std::string whole = test::read_file(layers.flattened("whole"));
+    Tree tree = layers.merged();
+    Fd out = layers.folder.create("flat");
+    sys::write_all(out.get(), std::string(start, 'h'), "flat");
+    flatten(tree, layers.files, layers.infos, {.start = start}, out.get(), "flat");
+    std::string bytes = test::read_file(layers.folder / "flat");
+    CHECK((bytes.substr(0, start) == std::string(start, 'h')));
+    CHECK((bytes.substr(start) == whole));
+}
+
+TEST_CASE("all blocks of a flattened image are packed as it is asked for", "[squash]") {
+    auto codec = GENERATE(Codec::gzip, Codec::lz4, Codec::zstd, Codec::none);
+    Layers layers;
+    std::string flat = layers.flattened("flat", {.compression = Compression{codec, 0}}), out = layers.folder / "out";
+    auto opened = test::open_image(flat);
+    CHECK(opened.index.layers()[0].codec == stored_codec(codec));
+    fixtures::Squashfs(flat).extract(out);
+    test::require_same(opened, out);
+    CHECK(test::read_file(out + "/bin/prose") == test::prose(300'000, 2));
+    CHECK(test::read_file(out + "/small/f299") == "content 299");
+    CHECK(test::read_file(out + "/sparse") == "begin" + std::string(1'000'000, '\0') + "end");
+    layers.flattened("again", {.compression = Compression{codec, 0}});
+    CHECK(fixtures::Squashfs(flat).bytes() == fixtures::Squashfs(layers.folder / "again").bytes());
 }
 
 TEST_CASE("an image without layers is flattened to an empty root", "[squash]") {

@@ -3,7 +3,6 @@
 #pragma once
 #include <exception>
 #include <string>
-#include <vector>
 
 namespace berth::cli {
 
@@ -26,6 +25,9 @@ ApptainerCommand apptainer_build;
 ApptainerCommand apptainer_inspect;
 ApptainerCommand apptainer_cache;
 ApptainerCommand apptainer_registry;
+ApptainerCommand apptainer_sif;
+ApptainerCommand apptainer_verify;
+ApptainerCommand apptainer_key;
 
 /// The image as Berth opens it: of an artifact (apptainer::artifact_of()) the SIF file of it in the store, which is
 /// brought there first if need be; any other as it is. Throws Error.

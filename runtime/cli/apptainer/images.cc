@@ -104,7 +104,7 @@ std::vector<std::string> words_of(const PullWords& pull, const std::string& file
     std::string image = artifact.empty() ? apptainer::image_of(pull.words.back()) : artifact;
     plan::Reference reference = plan::parse_reference(image);
     std::vector<std::string> out;
-    if (artifact.empty()) out.emplace_back("--of-apptainer");
+    if (artifact.empty()) out = {"--of-apptainer", "--sif"};
     bool of_registry = reference.kind == plan::Reference::Kind::registry;
     if (of_registry && (pull.plain_http || !variable_of({"NOHTTPS", "NO_HTTPS"}).empty()))
         out.insert(out.end(), {"--plain-http", reference.registry});
@@ -212,7 +212,7 @@ int either(int argc, char** argv, const char* one, Command* first, const char* o
 }  // namespace
 
 int apptainer_pull(int argc, char** argv, const ApptainerSettings& settings) {
-    CommandLine line("Write an image as a file.", "apptainer pull");
+    CommandLine line("Write an image as a SIF file.", "apptainer pull");
     PullWords pull;
     declare_pull(line, pull);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;

@@ -1,6 +1,8 @@
 // The command line of `berth import`.
 #include <fcntl.h>
+#include <sys/stat.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include "runtime/base/environment.hh"
@@ -13,11 +15,13 @@
 #include "runtime/images/spelling.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/commands/save_process.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/import.hh"
 #include "runtime/pull/transfer/open_source.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
+#include "runtime/pull/transfer/save.hh"
 #include "runtime/pull/transfer/settings.hh"
 #include "runtime/squash/format/image_file.hh"
 
@@ -32,6 +36,7 @@ struct ImportArguments {
     std::string store, site, image, file, arch;
     std::string policy = "newer";
     std::vector<std::string> plain_http;
+    std::string compression;
     bool quiet = false, of_apptainer = false;
     ImportOptions options;
 };
@@ -47,9 +52,25 @@ void declare(CommandLine& line, ImportArguments& arguments) {
     line.flag("--force", arguments.options.force, "replace an existing file");
     line.flag("-q,--quiet", arguments.quiet, "print nothing but the digest");
     line.flag("--of-apptainer", arguments.of_apptainer, "").hidden();
-    line.flag("--plain", arguments.options.plain, "do not write /etc/environment and /etc/rc for Enroot");
+    line.flag("--sif", arguments.options.sif, "a SIF file, as for every name that ends in .sif");
+    line.option("--compression", arguments.compression,
+                "zstd, lz4, gzip or none; without it as the image is stored, of a SIF file gzip")
+        .completed_by({"zstd", "lz4", "gzip", "none"});
+    line.flag("--plain", arguments.options.plain,
+              "without the files for Enroot (/etc/environment, /etc/rc) or for Apptainer (/.singularity.d)");
     line.argument("image", arguments.image,
-                  "REGISTRY/NAME:TAG, NAME@sha256:..., or a file: a squashfs or SIF file, an archive").required();
+                  "REGISTRY/NAME:TAG, NAME@sha256:..., or a path: a squashfs or SIF file, an archive, a directory")
+        .required();
+}
+
+/// The form of the file, as its name and the words of the command line have it.
+void read_form(ImportArguments& arguments) {
+    ImportOptions& options = arguments.options;
+    options.sif = options.sif || arguments.file.ends_with(".sif");
+    if (arguments.compression.empty()) return;
+    options.compression = plan::parse_word<plan::LayerCodec>(arguments.compression);
+    if (!options.compression)
+        throw Error(cat("--compression ", printable(arguments.compression), ": write zstd, lz4, gzip or none"));
 }
 
 Options options_of(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) {
@@ -78,12 +99,34 @@ std::string copied(const ImportArguments& arguments, const plan::Reference& refe
     return digest;
 }
 
+/// A root file system in a directory. For a process of one thread.
+int import_directory(const ImportArguments& arguments, const plan::Reference& reference, const plan::Site& site) try {
+    check_image_here(site, reference);
+    check_opened_image(site, reference, sys::open_file(reference.path, O_RDONLY | O_DIRECTORY).get());
+    read_everything();
+    abandon_at_signals();
+    SaveRequest request;
+    request.image_file = request.name = reference.path;
+    save_container(request, arguments.file, arguments.options);
+    return 0;
+} catch (const Error& problem) {
+    if (!arguments.of_apptainer) throw;
+    std::fprintf(stderr, "FATAL:   %s\n", problem.what());
+    return exit_of_apptainer;
+}
+
+bool is_directory(const plan::Reference& reference) {
+    struct stat st {};
+    return reference.kind == plan::Reference::Kind::path && ::stat(reference.path.c_str(), &st) == 0 &&
+           S_ISDIR(st.st_mode);
+}
+
 /// What a path names: an archive comes by way of the store, as every image but a squashfs or SIF file.
 Fd file_of(const plan::Reference& reference) {
     std::string what = cat("importing ", printable(reference.path, 4096));
     Fd out = sys::open_file(reference.path, O_RDONLY | O_NONBLOCK);
     if (!S_ISREG(sys::stat_of(out.get(), what).st_mode))
-        throw Error(cat(what, ": it is no regular file; make a squashfs file of a directory with mksquashfs"));
+        throw Error(cat(what, ": it is neither a regular file nor a directory"));
     return out;
 }
 
@@ -102,7 +145,7 @@ std::string imported(const ImportArguments& arguments, plan::Reference reference
     Deadline deadline(site, output);
     Digest digest = pull(store, reference, options_of(arguments, reference, site), output.meter());
     event.pulled(digest.text());
-    import_image(store, digest, reference.text(), arguments.file, arguments.options, output.meter());
+    import_image(store, digest, reference, arguments.file, arguments.options, output.meter());
     event.imported(digest.text(), arguments.file);
     return digest.text();
 }
@@ -110,14 +153,16 @@ std::string imported(const ImportArguments& arguments, plan::Reference reference
 }  // namespace
 
 int import_command(int argc, char** argv) {
-    CommandLine line("Write an image as one squashfs file.", "berth import");
+    CommandLine line("Write an image as one squashfs or SIF file.", "berth import");
     ImportArguments arguments;
     declare(line, arguments);
     if (auto code = line.parse(argc, argv)) return *code;
+    read_form(arguments);
     plan::Reference reference =
         plan::with_absolute_path(plan::parse_reference(arguments.image), std::filesystem::current_path(),
                                  caller_of_this_process().home);
     plan::Site site = site_of(arguments.site, environment_of_this_process());
+    if (is_directory(reference)) return import_directory(arguments, reference, site);
     Output output({.quiet = arguments.quiet, .of_apptainer = arguments.of_apptainer}, reference.text());
     PullEvent event(site, plan::Event::Kind::import, arguments.image, output.meter());
     try {

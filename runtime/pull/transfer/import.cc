@@ -8,12 +8,15 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
+#include "runtime/base/random_word.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "runtime/oci/manifest.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/pull/transfer/stored.hh"
-#include "runtime/squash/flatten/flatten.hh"
+#include "runtime/squash/format/file_config.hh"
+#include "runtime/squash/format/sif.hh"
 #include "runtime/squash/format/super.hh"
 
 namespace berth::pull {
@@ -22,43 +25,29 @@ namespace {
 
 constexpr uint64_t copied_at_once = 8 << 20;
 
-/// `text` as one word of a shell.
-std::string quoted(const std::string& text) {
-    std::string out = "'";
-    for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
+squash::Copied told(Meter& meter, const std::string& doing) {
+    return [&meter, doing, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
+        if (bytes == 0) meter.begin(Phase::writing, doing, total);
+        meter.advance(bytes - std::exchange(before, bytes));
+    };
 }
 
-std::string quoted(const std::vector<std::string>& words) {
-    std::string out;
-    for (const std::string& word : words) out += " " + quoted(word);
+/// An image as a definition file names it: by its digest, so that one image is one file whatever it is called.
+SifOrigin sif_origin(const plan::Reference& reference, const Digest& digest, const oci::ImageDescription& image) {
+    SifOrigin out{.process = image.config, .identity = digest.hex()};
+    bool of_registry = reference.kind == plan::Reference::Kind::registry;
+    out.bootstrap = of_registry ? "docker" : "oci";
+    out.from = cat(of_registry ? cat(reference.registry, "/", reference.name, "@") : "", digest);
     return out;
 }
 
 }  // namespace
 
-std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
-    std::string environment;
-    for (const std::string& variable : config.env)
-        // The format has no way to write a line end.
-        if (variable.find('\n') == variable.npos) environment += variable + "\n";
-    // The image has its script from Enroot: one that runs it in that place would run itself.
-    if (config.entrypoint == enroot_script) return {{"etc/environment", environment}};
-    std::string rc;
-    if (!config.working_dir.empty()) {
-        std::string directory = quoted(config.working_dir);
-        rc += cat("mkdir -p ", directory, " 2> /dev/null\ncd ", directory, " && unset OLDPWD || exit 1\n\n");
-    }
-    rc += cat("if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\nif [ $# -gt 0 ]; then\n    exec",
-              quoted(config.entrypoint), " \"$@\"\nelse\n    exec", quoted(config.entrypoint), quoted(config.cmd),
-              "\nfi\n");
-    return {{"etc/environment", environment}, {"etc/rc", rc}};
-}
-
-void import_image(const store::Store& store, const Digest& digest, const std::string& reference,
+void import_image(const store::Store& store, const Digest& digest, const plan::Reference& reference,
                   const std::string& path, const ImportOptions& options, Meter& meter) {
     std::string what = printable(path, 4096);
-    store::Lease lease = store.lease(store.image_of(digest).value_or(digest));
+    Digest manifest = store.image_of(digest).value_or(digest);
+    store::Lease lease = store.lease(manifest);
     oci::ImageDescription image = describe(store, digest, cat("image ", digest));
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
@@ -67,30 +56,48 @@ void import_image(const store::Store& store, const Digest& digest, const std::st
     squash::Tree tree = merged_tree(store, image.diff_ids, cat("image ", digest), infos);
     std::vector<Fd> layers;
     for (const Digest& diff_id : image.diff_ids) layers.push_back(store.open_layer(diff_id));
-    auto copied = [&, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
-        if (bytes == 0) meter.begin(Phase::writing, cat("writing ", what), total);
-        meter.advance(bytes - std::exchange(before, bytes));
-    };
-    squash::flatten(tree, layers, infos, options.plain ? std::vector<squash::AddedFile>() : enroot_files(image.config),
-                    output.fd(), what, copied);
-    squash::append_config(output.fd(), {image.config, digest.text(), reference}, what);
+    SifOrigin origin = sif_origin(reference, digest, image);
+    read_config_text(origin, store.read_document(manifest, "config.json"));
+    write_image_file({tree, layers, infos}, origin, squash::FileConfig{image.config, digest.text(), reference.text()},
+                     added_files(origin, options), options, output.fd(), what, told(meter, cat("writing ", what)));
     meter.begin(Phase::saving, cat("saving ", what, " to disk"));
     output.publish(options.force);
 }
 
 namespace {
 
-/// A SIF file with overlay partitions, of which one squashfs is made.
-void flatten_file(const squash::ImageTree& read, int file, const OutputFile& output, const std::string& what,
-                  Meter& meter) {
+/// Bytes of a file as they are.
+void copy(int file, uint64_t start, uint64_t end, int to, const std::string& what, Meter& meter) {
+    meter.begin(Phase::writing, what, end - start);
+    for (auto at = static_cast<off_t>(start); static_cast<uint64_t>(at) < end;) {
+        size_t most = std::min<uint64_t>(end - static_cast<uint64_t>(at), copied_at_once);
+        ssize_t sent = sys::uninterrupted([&] { return ::sendfile(to, file, &at, most); });
+        if (sent < 0) throw SysError(what);
+        if (sent == 0) throw Error(cat(what, ": the file has become shorter meanwhile"));
+        meter.advance(static_cast<uint64_t>(sent));
+    }
+}
+
+/// The tree as a file of another form than that which it was read from.
+void write_anew(const squash::ImageTree& read, int file, const std::string& from,
+                const std::optional<squash::FileConfig>& carried, const ImportOptions& options, int to,
+                const std::string& what, Meter& meter) {
     Fd once_more(::fcntl(file, F_DUPFD_CLOEXEC, 3));
     if (!once_more) throw SysError(what);
-    auto copied = [&, before = uint64_t{0}](uint64_t bytes, uint64_t total) mutable {
-        if (bytes == 0) meter.begin(Phase::writing, what, total);
-        meter.advance(bytes - std::exchange(before, bytes));
-    };
-    squash::flatten(read.tree, squash::for_each_layer(std::move(once_more), read.layers.size()), read.layers, {},
-                    output.fd(), what, copied);
+    std::vector<Fd> layers = squash::for_each_layer(std::move(once_more), read.layers.size());
+    SifOrigin origin{
+        .process = carried ? carried->process : open_image_file(cat("/proc/self/fd/", file)).index.config(),
+        .bootstrap = "localimage",
+        .from = from.substr(from.rfind('/') + 1),
+        .identity = random_word(),
+        .time = sys::stat_of(file, what).st_mtime};
+    if (origin.process.architecture.empty()) origin.process.architecture = oci::this_machine().architecture;
+    // An image of Apptainer's says all of this already.
+    bool has_its_own = has_file(read.tree, ".singularity.d");
+    std::vector<squash::AddedFile> added;
+    if (options.sif && !has_its_own) added = added_files(origin, options);
+    write_image_file({read.tree, layers, read.layers}, origin, carried, std::move(added), options, to, what,
+                     told(meter, what));
 }
 
 }  // namespace
@@ -104,21 +111,15 @@ std::string import_file(int file, const std::string& from, const std::string& pa
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
     std::string what = cat("copying ", printable(from, 4096), " to ", printable(path, 4096));
-    if (read.layers.size() > 1) {
-        flatten_file(read, file, output, what, meter);
-        return output.publish(options.force), "";
-    }
     auto size = static_cast<uint64_t>(sys::stat_of(file, printable(from, 4096)).st_size);
-    uint64_t end = place.size == 0 ? size : place.offset + place.size;
-    meter.begin(Phase::writing, what, end - place.offset);
-    for (auto at = static_cast<off_t>(place.offset); static_cast<uint64_t>(at) < end;) {
-        size_t most = std::min<uint64_t>(end - static_cast<uint64_t>(at), copied_at_once);
-        ssize_t sent = sys::uninterrupted([&] { return ::sendfile(output.fd(), file, &at, most); });
-        if (sent < 0) throw SysError(what);
-        if (sent == 0) throw Error(cat(what, ": the file has become shorter meanwhile"));
-        meter.advance(static_cast<uint64_t>(sent));
+    if (options.sif && !options.compression && squash::is_sif(file)) {
+        copy(file, 0, size, output.fd(), what, meter);
+    } else if (options.sif || options.compression || read.layers.size() > 1) {
+        write_anew(read, file, from, carried, options, output.fd(), what, meter);
+    } else {
+        copy(file, place.offset, place.size == 0 ? size : place.offset + place.size, output.fd(), what, meter);
+        squash::put_superblock_first(output.fd(), printable(path, 4096));
     }
-    squash::put_superblock_first(output.fd(), printable(path, 4096));
     meter.begin(Phase::saving, cat("saving ", printable(path, 4096), " to disk"));
     output.publish(options.force);
     // Anybody may have written it.

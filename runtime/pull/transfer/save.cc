@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,13 +13,14 @@
 
 #include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/random_word.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "runtime/oci/manifest.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/format/sif.hh"
-#include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/write/compressor_pool.hh"
 #include "runtime/squash/write/directory_layer.hh"
@@ -42,8 +44,7 @@ struct Layers {
 
 void add_file(Layers& layers, Fd file, const std::string& what) {
     squash::LayerInfo info;
-    layers.trees.push_back(
-        squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info));
+    layers.trees.push_back(squash::read_tree(file.get(), what, static_cast<uint32_t>(layers.infos.size()), info));
     layers.infos.push_back(info);
     layers.files.push_back(std::move(file));
 }
@@ -62,7 +63,8 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
         std::fprintf(stderr, "berth: saving %s: %llu device nodes are left out\n", what.c_str(),
                      static_cast<unsigned long long>(left_out.devices));
     if (left_out.unreadable > 0)
-        std::fprintf(stderr, "berth: saving %s: %llu files and directories of other users that you may not read are "
+        std::fprintf(stderr,
+                     "berth: saving %s: %llu files and directories of other users that you may not read are "
                      "left out, /%s the first\n",
                      what.c_str(), static_cast<unsigned long long>(left_out.unreadable),
                      printable(left_out.first_unreadable, 1024).c_str());
@@ -136,14 +138,26 @@ Layers layers_of_file(const SaveRequest& request, const OutputFile& output) {
     return out;
 }
 
-bool has(const squash::Tree& tree, const std::string& path) {
-    const squash::TreeData& in = tree.data();
-    uint32_t at = 0;
-    for (const std::string& name : split(path, '/'))
-        if (at = S_ISDIR(in.nodes[at].mode) ? in.find(in.nodes[at], name) : squash::Node::none;
-            at == squash::Node::none)
-            return false;
-    return true;
+/// What is said of the image that the file is of, for a SIF file.
+SifOrigin sif_origin(const SaveRequest& request, const Layers& layers) {
+    SifOrigin out{.process = layers.config.process,
+                  .bootstrap = "localimage",
+                  .from = request.upper < 0 ? request.image_file : request.name,
+                  .identity = random_word(),
+                  .time = static_cast<int64_t>(::time(nullptr))};
+    if (out.process.architecture.empty()) out.process.architecture = oci::this_machine().architecture;
+    return out;
+}
+
+/// Files that are ours to write into this one.
+std::vector<squash::AddedFile> added_to(const Layers& layers, const SifOrigin& origin, const ImportOptions& options) {
+    auto of_apptainer = [](const squash::Tree& tree) { return has_file(tree, ".singularity.d"); };
+    bool is_whole = options.sif ? std::ranges::any_of(layers.trees, of_apptainer) : !layers.for_enroot;
+    std::vector<squash::AddedFile> out;
+    if (!is_whole) out = added_files(origin, options);
+    // What was written in the container is what was meant.
+    std::erase_if(out, [&](const squash::AddedFile& file) { return has_file(layers.trees.back(), file.path); });
+    return out;
 }
 
 }  // namespace
@@ -153,15 +167,14 @@ void save_container(const SaveRequest& request, const std::string& path, const I
     OutputFile output(path);
     if (!options.force) output.refuse_existing();
     Layers layers = request.digest ? layers_of_stored(request, *request.digest) : layers_of_file(request, output);
-    add_directory(layers, request.upper, true, output, cat("container ", request.name));
-    if (layers.served) squash::restore_modes(layers.trees.back(), layers.trees.front(), request.modes);
-    std::vector<squash::AddedFile> added;
-    if (layers.for_enroot && !options.plain) added = enroot_files(layers.config.process);
-    // What was written in the container is what was meant.
-    std::erase_if(added, [&](const squash::AddedFile& file) { return has(layers.trees.back(), file.path); });
+    if (request.upper >= 0) add_directory(layers, request.upper, true, output, cat("container ", request.name));
+    if (layers.served && request.upper >= 0)
+        squash::restore_modes(layers.trees.back(), layers.trees.front(), request.modes);
+    SifOrigin origin = sif_origin(request, layers);
+    std::vector<squash::AddedFile> added = added_to(layers, origin, options);
     squash::Tree tree = squash::merge(std::move(layers.trees));
-    squash::flatten(tree, layers.files, layers.infos, added, output.fd(), what);
-    squash::append_config(output.fd(), layers.config, what);
+    write_image_file({tree, layers.files, layers.infos}, origin, layers.config, std::move(added), options, output.fd(),
+                     what);
     output.publish(options.force);
 }
 

@@ -1,4 +1,4 @@
-// Writes a container's merged tree, its image with what it wrote over it, as one squashfs file.
+// Writes a container's merged tree, its image with what it wrote over it, as one squashfs or SIF file.
 #pragma once
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ struct SaveRequest {
     std::optional<Digest> digest;  ///< of the image's manifest
     std::string reference;   ///< of the image, for people
     std::string image_file;  ///< a squashfs or SIF file, or a directory with a root file system
-    int upper = -1;          ///< the upper directory of the container's overlay, open
+    int upper = -1;          ///< the upper directory of the container's overlay, open; -1: the image as it is
     std::string name;        ///< of the container, for messages
     /// The modes that the container has shown: where it has written none but these, the file gets those of the image.
     plan::ImageModes modes = plan::ImageModes::image;

@@ -56,10 +56,16 @@ LayerInfo common_format(const TreeData& tree, const std::vector<LayerInfo>& laye
     return {"", most->first.first, most->first.second};
 }
 
+LayerInfo format_of(const FlattenForm& form, const TreeData& tree, const std::vector<LayerInfo>& layers) {
+    LayerInfo out = common_format(tree, layers);
+    if (form.compression) out.codec = stored_codec(form.compression->codec);
+    return out;
+}
+
 class Flattener {
   public:
-    Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
-              const std::string& what, const Copied& copied);
+    Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+              const FlattenForm& form, int fd, const std::string& what, const Copied& copied);
     void write(const std::vector<AddedFile>& added);
 
   private:
@@ -75,14 +81,21 @@ class Flattener {
     uint32_t xattrs_of(uint32_t set);
     void add_file(const AddedFile& file);
     void finish();
+    void advance(uint64_t bytes) {
+        done_ += bytes;
+        if (copied_) copied_(done_, total_);
+    }
 
     const TreeData& tree_;
     const std::vector<Fd>& layers_;
     const std::vector<LayerInfo>& infos_;
+    uint64_t start_;
     LayerInfo format_;
+    Compression compression_;
     int fd_;
     const std::string& what_;
     const Copied& copied_;
+    uint64_t done_ = 0, total_ = 0;
     OutputFile file_;
     SqfsPtr<sqfs_compressor_t> compressor_;
     SqfsPtr<sqfs_frag_table_t> fragments_;
@@ -92,22 +105,24 @@ class Flattener {
     std::vector<BlockRanges> ranges_;
     std::vector<sqfs_u32> fragment_numbers_;  ///< of each fragment of the tree
     std::optional<Repacker> repacker_;        ///< of what is not copied
-    std::vector<NewInode*> inodes_;       ///< of each node; null for what is left out
-    std::vector<uint32_t> xattr_indexes_;  ///< of each set of the tree
+    std::vector<NewInode*> inodes_;           ///< of each node; null for what is left out
+    std::vector<uint32_t> xattr_indexes_;     ///< of each set of the tree
     EntryTree entries_;
 };
 
-Flattener::Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos, int fd,
-                     const std::string& what, const Copied& copied)
+Flattener::Flattener(const TreeData& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
+                     const FlattenForm& form, int fd, const std::string& what, const Copied& copied)
     : tree_(tree),
       layers_(layers),
       infos_(infos),
-      format_(common_format(tree, infos)),
+      start_(form.start),
+      format_(format_of(form, tree, infos)),
+      compression_(form.compression.value_or(Compression{format_.codec, 0})),
       fd_(fd),
       what_(what),
       copied_(copied),
-      file_(fd, what),
-      compressor_(make_compressor({format_.codec, 0}, format_.block_size)),
+      file_(fd, what, form.start),
+      compressor_(make_compressor(compression_, format_.block_size)),
       fragments_(sqfs_frag_table_create(0)),
       xattrs_(sqfs_xattr_writer_create(0)),
       ranges_(ranges_of(tree, layers.size())) {
@@ -135,16 +150,15 @@ void Flattener::start() {
 }
 
 void Flattener::copy_blocks() {
-    uint64_t total = 0, done = 0;
     for (size_t i = 0; i < layers_.size(); ++i)
-        if (is_copied(i)) total += ranges_[i].join();
-    auto advance = [&](uint64_t bytes) {
-        done += bytes;
-        if (copied_) copied_(done, total);
-    };
+        if (is_copied(i)) total_ += ranges_[i].join();
+    for (const Node& node : tree_.nodes)
+        if (S_ISREG(node.mode) && !is_copied(node.layer)) total_ += node.size;
     advance(0);
     for (size_t i = 0; i < layers_.size(); ++i)
-        if (is_copied(i)) ranges_[i].copy(layers_[i].get(), fd_, position_, what_, advance);
+        if (is_copied(i))
+            ranges_[i].copy(layers_[i].get(), fd_, start_, position_, what_,
+                            [this](uint64_t bytes) { advance(bytes); });
     file_.check(file_.truncate(&file_, position_));
 }
 
@@ -190,8 +204,8 @@ NewInode* Flattener::inode_of(const Node& node, uint32_t number) {
 void Flattener::fill_file(NewInode& inode, const Node& node) {
     inode.file = std::make_unique<StoredFile>();
     if (!is_copied(node.layer)) {
-        if (!repacker_) repacker_.emplace(file_, layers_, infos_, format_, what_);
-        return repacker_->add(*inode.file, tree_, node);
+        if (!repacker_) repacker_.emplace(file_, layers_, infos_, compression_, format_.block_size, what_);
+        return repacker_->add(*inode.file, tree_, node, [this](uint64_t bytes) { advance(bytes); });
     }
     std::vector<uint32_t> blocks(tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first),
                                  tree_.blocks.begin() + static_cast<ptrdiff_t>(node.first + node.count));
@@ -226,6 +240,12 @@ void Flattener::add_file(const AddedFile& file) {
         if (const NewInode* parent = entries_.find(file.path.substr(0, slash));
             parent != nullptr && !parent->is_directory())
             return;
+    if (S_ISLNK(file.mode) || S_ISDIR(file.mode)) {
+        NewInode& inode = entries_.make(file.mode);
+        inode.mode = S_ISLNK(file.mode) ? S_IFLNK | 0777 : file.mode;
+        inode.target = file.content;
+        return entries_.put(file.path, inode);
+    }
     std::vector<uint32_t> blocks;
     for (size_t left = file.content.size(); left > 0; left -= std::min<size_t>(left, format_.block_size))
         blocks.push_back(static_cast<uint32_t>(std::min<size_t>(left, format_.block_size)) | block_uncompressed);
@@ -253,8 +273,8 @@ void Flattener::finish() {
 }  // namespace
 
 void flatten(const Tree& tree, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
-             const std::vector<AddedFile>& added, int fd, const std::string& what, const Copied& copied) {
-    Flattener(tree.data(), layers, infos, fd, what, copied).write(added);
+             const FlattenForm& form, int fd, const std::string& what, const Copied& copied) {
+    Flattener(tree.data(), layers, infos, form, fd, what, copied).write(form.added);
 }
 
 }  // namespace berth::squash

@@ -69,12 +69,12 @@ uint64_t BlockRanges::join() {
     return bytes;
 }
 
-void BlockRanges::copy(int from, int to, uint64_t& position, const std::string& what,
+void BlockRanges::copy(int from, int to, uint64_t start, uint64_t& position, const std::string& what,
                        const std::function<void(uint64_t bytes)>& advance) {
     for (Range& range : ranges_) {
         position += (range.start - position) % shared_block;
         range.target = position;
-        copy_range(from, range.start, to, position, range.bytes, what, advance);
+        copy_range(from, range.start, to, start + position, range.bytes, what, advance);
         position += range.bytes;
     }
 }

@@ -16,9 +16,10 @@ class BlockRanges {
     }
     /// Sorts and joins what was added; returns its bytes.
     uint64_t join();
-    /// Copies what was joined from `from` to `to`, at `position`, which is moved on; `advance` is told of bytes as
-    /// they are copied. Ranges lie in blocks as they did, so that file systems can share them. Throws SysError.
-    void copy(int from, int to, uint64_t& position, const std::string& what,
+    /// Copies what was joined from `from` to `to`, at `position` of what begins there at `start`, a multiple of 4096;
+    /// the position is moved on, and `advance` is told of bytes as they are copied. Ranges lie in blocks as they did,
+    /// so that file systems can share them. Throws SysError.
+    void copy(int from, int to, uint64_t start, uint64_t& position, const std::string& what,
               const std::function<void(uint64_t bytes)>& advance);
     /// Where the byte at `start`, which was added, is now.
     uint64_t moved(uint64_t start) const;

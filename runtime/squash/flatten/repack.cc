@@ -45,14 +45,15 @@ FileData data_of(const TreeData& tree, const Node& node) {
 }  // namespace
 
 Repacker::Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
-                   const LayerInfo& format, std::string what)
+                   const Compression& compression, uint32_t block_size, std::string what)
     : reader_(copies_of(layers), infos, cache_bytes),
-      pool_({format.codec, 0}, limits_for(format.block_size)),
+      pool_(compression, limits_for(block_size)),
       cutter_(file, pool_),
       what_(std::move(what)),
       piece_(1 << 20) {}
 
-void Repacker::add(StoredFile& file, const TreeData& tree, const Node& node) {
+void Repacker::add(StoredFile& file, const TreeData& tree, const Node& node,
+                   const std::function<void(uint64_t bytes)>& advance) {
     FileData data = data_of(tree, node);
     files_.push_back(&file);
     cutter_.begin(file);
@@ -61,6 +62,7 @@ void Repacker::add(StoredFile& file, const TreeData& tree, const Node& node) {
         if (got <= 0) throw Error(cat("writing ", what_, ": a layer is damaged; run berth verify --repair"));
         cutter_.append({piece_.data(), static_cast<size_t>(got)});
         at += static_cast<uint64_t>(got);
+        advance(static_cast<uint64_t>(got));
     }
     cutter_.end();
 }

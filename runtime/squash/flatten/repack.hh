@@ -3,6 +3,7 @@
 #pragma once
 #include <sqfs/frag_table.h>
 
+#include <functional>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -16,13 +17,14 @@ namespace berth::squash {
 
 class Repacker {
   public:
-    /// Writes behind what `file` has, in `format`. `what` names the file in errors.
+    /// Writes behind what `file` has. `what` names the file in errors.
     Repacker(OutputFile& file, const std::vector<Fd>& layers, const std::vector<LayerInfo>& infos,
-             const LayerInfo& format, std::string what);
+             const Compression& compression, uint32_t block_size, std::string what);
 
-    /// The content of `node`, a file, as that of `file`, which is whole after finish() and must live until then. Throws
-    /// Error when the layer is damaged.
-    void add(StoredFile& file, const TreeData& tree, const Node& node);
+    /// The content of `node`, a file, as that of `file`, which is whole after finish() and must live until then;
+    /// `advance` is told of bytes as they are read. Throws Error when the layer is damaged.
+    void add(StoredFile& file, const TreeData& tree, const Node& node,
+             const std::function<void(uint64_t bytes)>& advance);
     /// Waits until all is written, and puts the new fragments behind those of `table`.
     void finish(sqfs_frag_table_t& table);
 

@@ -7,36 +7,16 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/format/sif_format.hh"
 
 namespace berth::squash {
 
 namespace {
 
-struct __attribute__((packed)) Header {
-    char launch[32], magic[10], version[3], architecture[3], id[16];
-    int64_t created, modified, free, total, descriptors_offset, descriptors_size, data_offset, data_size;
-};
-static_assert(sizeof(Header) == 128);
+using namespace sif;
 
-struct __attribute__((packed)) Descriptor {
-    int32_t type;
-    uint8_t used;
-    uint32_t id, group, link;
-    int64_t offset, size, stored_size, created, modified, uid, gid;
-    char name[128];
-    int32_t file_system, role;
-    char rest[376];
-};
-static_assert(sizeof(Descriptor) == 585);
-
-constexpr char sif_magic[] = "SIF_MAGIC";
-constexpr int32_t type_partition = 0x4004, type_oci_index = 0x400A, type_oci_blob = 0x400B;
-constexpr int32_t role_primary = 2, role_overlay = 4;
-constexpr int32_t file_system_squashfs = 1;
 constexpr int64_t descriptor_limit = 4096;
 constexpr size_t overlay_limit = 16;
-// Set in all numbers of groups; nothing beside it: none.
-constexpr uint32_t group_mark = 0xf0000000;
 
 std::string file_system_name(int32_t number) {
     constexpr const char* names[] = {"squashfs", "ext3", "an archive", "raw data", "encrypted squashfs"};
@@ -58,29 +38,30 @@ struct Sif {
         if (!sys::pread_exact(fd, out, static_cast<uint64_t>(offset), printable(what, 4096)))
             refuse("it became shorter while it was read");
     }
-    std::vector<Descriptor> used() const;
+    SifObjects objects() const;
     std::vector<Descriptor> partitions() const;
     Descriptor system(const std::vector<Descriptor>& partitions) const;
-    Extent place_of(const Descriptor& partition, const char* called) const;
+    Extent place_of(const Descriptor& object, const std::string& called) const;
 };
 
-std::vector<Descriptor> Sif::used() const {
-    Header header{};
+SifObjects Sif::objects() const {
+    SifObjects out;
+    Header& header = out.header;
     read(sys::bytes_of(header), 0);
     if (std::memcmp(header.magic, sif_magic, sizeof sif_magic) != 0) refuse("it is no SIF file");
     if (std::string_view(header.version, 2) != "01")
         refuse(cat("its version is ", printable(std::string_view(header.version, 2)), ", only 01 is supported"));
     if (header.total < 0 || header.total > descriptor_limit)
         refuse(cat("it has ", header.total, " descriptors, more than the limit of ", descriptor_limit));
-    std::vector<Descriptor> out(static_cast<size_t>(header.total));
-    read(sys::bytes_of(std::span(out)), header.descriptors_offset);
-    std::erase_if(out, [](const Descriptor& one) { return one.used == 0; });
+    out.used.resize(static_cast<size_t>(header.total));
+    read(sys::bytes_of(std::span(out.used)), header.descriptors_offset);
+    std::erase_if(out.used, [](const Descriptor& one) { return one.used == 0; });
     return out;
 }
 
 /// Throws for a file that has an image in another form.
 std::vector<Descriptor> Sif::partitions() const {
-    std::vector<Descriptor> out = used();
+    std::vector<Descriptor> out = objects().used;
     bool has_oci = std::erase_if(out, [](const Descriptor& one) {
         return one.type == type_oci_index || one.type == type_oci_blob;
     }) > 0;
@@ -107,11 +88,11 @@ Descriptor Sif::system(const std::vector<Descriptor>& partitions) const {
     return *primary;
 }
 
-Extent Sif::place_of(const Descriptor& partition, const char* called) const {
-    if (partition.offset < static_cast<int64_t>(sizeof(Header)) || partition.size <= 0 || partition.offset > size ||
-        partition.size > size - partition.offset)
-        refuse(cat("its ", called, " partition is not within the file; fetch or make it again"));
-    return {static_cast<uint64_t>(partition.offset), static_cast<uint64_t>(partition.size)};
+Extent Sif::place_of(const Descriptor& object, const std::string& called) const {
+    if (object.offset < static_cast<int64_t>(sizeof(Header)) || object.size <= 0 || object.offset > size ||
+        object.size > size - object.offset)
+        refuse(cat("its ", called, " is not within the file; fetch or make it again"));
+    return {static_cast<uint64_t>(object.offset), static_cast<uint64_t>(object.size)};
 }
 
 Sif sif_file(int fd, const std::string& what) { return {fd, what, sys::stat_of(fd, printable(what, 4096)).st_size}; }
@@ -126,7 +107,7 @@ bool is_sif(int fd) {
 
 Extent find_sif_partition(int fd, const std::string& what) {
     Sif file = sif_file(fd, what);
-    return file.place_of(file.system(file.partitions()), "system");
+    return file.place_of(file.system(file.partitions()), "system partition");
 }
 
 std::vector<Extent> find_sif_overlays(int fd, const std::string& what) {
@@ -144,8 +125,16 @@ std::vector<Extent> find_sif_overlays(int fd, const std::string& what) {
                             "image of both with apptainer build --sandbox and name the directory"));
         if (out.size() == overlay_limit)
             file.refuse(cat("it has more than ", overlay_limit, " overlay partitions, the limit"));
-        out.push_back(file.place_of(one, "overlay"));
+        out.push_back(file.place_of(one, "overlay partition"));
     }
+    return out;
+}
+
+SifObjects read_sif(int fd, const std::string& what) {
+    Sif file = sif_file(fd, what);
+    SifObjects out = file.objects();
+    for (const Descriptor& one : out.used)
+        if (one.size != 0) file.place_of(one, cat("object ", uint32_t{one.id}));
     return out;
 }
 

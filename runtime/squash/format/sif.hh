@@ -1,8 +1,10 @@
-// SIF files of Apptainer and Singularity, as far as their root file system: a squashfs at an offset.
+// SIF files of Apptainer and Singularity: their root file system, a squashfs at an offset, and what else is in them.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "runtime/squash/format/sif_format.hh"
 
 namespace berth::squash {
 
@@ -24,5 +26,14 @@ Extent find_sif_partition(int fd, const std::string& what);
 /// order of their descriptors, as Apptainer takes them (pkg/image/sif.go). Throws Error as above, and for one of
 /// another kind.
 std::vector<Extent> find_sif_overlays(int fd, const std::string& what);
+
+/// A SIF file's header, and the descriptors of what is in it.
+struct SifObjects {
+    sif::Header header;
+    std::vector<sif::Descriptor> used;  ///< in the order of the file
+};
+
+/// All of them; each object is within the file. Throws Error naming `what` for what is no SIF file.
+SifObjects read_sif(int fd, const std::string& what);
 
 }  // namespace berth::squash

@@ -31,7 +31,8 @@ const char* words(int code) {
 
 }  // namespace
 
-OutputFile::OutputFile(int fd, std::string what) : sqfs_file_t{}, fd_(fd), what_(std::move(what)) {
+OutputFile::OutputFile(int fd, std::string what, uint64_t start)
+    : sqfs_file_t{}, fd_(fd), what_(std::move(what)), start_(start) {
     base.destroy = [](sqfs_object_t*) {};
     read_at = [](sqfs_file_t* file, sqfs_u64 offset, void* buffer, size_t size) {
         return static_cast<OutputFile*>(file)->read(offset, buffer, size);
@@ -76,7 +77,7 @@ int OutputFile::read(uint64_t offset, void* buffer, size_t size) {
         fail(number);
     }
     while (size > 0 && error_ == 0) {
-        ssize_t n = ::pread(fd_, out, size, static_cast<off_t>(offset));
+        ssize_t n = ::pread(fd_, out, size, static_cast<off_t>(start_ + offset));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             fail(n < 0 ? errno : EIO);
@@ -96,7 +97,7 @@ int OutputFile::write(uint64_t offset, const void* buffer, size_t size) {
         return 0;
     }
     while (size > 0 && error_ == 0) {
-        ssize_t n = ::pwrite(fd_, in, size, static_cast<off_t>(offset));
+        ssize_t n = ::pwrite(fd_, in, size, static_cast<off_t>(start_ + offset));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             fail(n < 0 ? errno : EIO);
@@ -112,7 +113,7 @@ int OutputFile::resize(uint64_t size) {
     if (error_ != 0) return 0;
     if (direct_ != nullptr) {
         if (int number = direct_->resize(size)) fail(number);
-    } else if (sys::uninterrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(size)); }) != 0) {
+    } else if (sys::uninterrupted([&] { return ::ftruncate(fd_, static_cast<off_t>(start_ + size)); }) != 0) {
         fail(errno);
     }
     return 0;

@@ -26,10 +26,10 @@ using SqfsPtr = std::unique_ptr<T, SqfsDestroy>;
 /// Does not own the descriptor. What is written round the page cache is in the file after flush().
 class OutputFile : public sqfs_file_t {
   public:
-    /// `what` names the file in errors; empty where whoever calls adds a name.
-    explicit OutputFile(int fd, std::string what = {});
+    /// `what` names the file in errors; empty where whoever calls adds a name. All offsets count from `start`.
+    explicit OutputFile(int fd, std::string what = {}, uint64_t start = 0);
     /// From now on writes round the page cache where that is worth it; nobody else may write to the descriptor until
-    /// flush().
+    /// flush(). For a file whose start is 0.
     void write_directly() { direct_ = DirectWriter::over(fd_); }
     /// Told how many bytes from the start of the file will stay as they are, and can be read through another
     /// descriptor; never fewer than before. `told` may be called by any thread that writes.
@@ -55,6 +55,7 @@ class OutputFile : public sqfs_file_t {
 
     int fd_;
     std::string what_;
+    uint64_t start_;
     std::unique_ptr<DirectWriter> direct_;
     std::function<void(uint64_t)> told_;
     uint64_t size_ = 0;
