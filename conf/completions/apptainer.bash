@@ -1,6 +1,6 @@
 # Completion of apptainer(1) and singularity for bash: commands, flags, files.
 
-_berth_apptainer_commands="exec run shell test pull build inspect cache registry version help"
+_berth_apptainer_commands="exec run shell test pull build inspect verify sif key cache registry version help"
 
 _berth_apptainer() {
   local line=${COMP_LINE:0:COMP_POINT} words word command answers=''
@@ -9,8 +9,13 @@ _berth_apptainer() {
   word=${words[-1]} command=${words[1]:-}
   if (( ${#words[@]} <= 2 )); then
     answers=$_berth_apptainer_commands
-  elif [[ $command == @(cache|registry) && ${#words[@]} == 3 ]]; then
-    [[ $command == cache ]] && answers='list clean' || answers='login logout'
+  elif [[ $command == @(cache|key|registry|sif) && ${#words[@]} == 3 ]]; then
+    case $command in
+    cache) answers='list clean' ;;
+    key) answers='list import remove' ;;
+    registry) answers='login logout' ;;
+    sif) answers='list header info dump' ;;
+    esac
   elif [[ $word == -* && " $_berth_apptainer_commands " == *" $command "* ]]; then
     answers="$("${words[0]}" "$command" --list-options 2> /dev/null | sed -n 's/^\(-[^=]*\).*/\1/p') --help"
   fi

@@ -12,18 +12,13 @@ struct Instead {
 };
 
 constexpr Instead all[] = {
-    {"build",
-     "images are not built of definition files, files and folders; write FILE and then docker:// or an archive, build "
-     "one with podman or docker and push it to a registry, or with Apptainer where it is installed, and run the SIF "
-     "file here"},
     {"instance", "there are no instances; give a container a name, by berth run --name NAME and berth exec NAME"},
     {"oci", "containers of OCI bundles are not run; name the image, by docker:// or oci:DIR"},
-    {"remote key keyserver",
-     "there are no remote endpoints and keys of Apptainer; logins are kept by apptainer registry "
+    {"remote keyserver",
+     "there are no remote endpoints and servers of keys; logins are kept by apptainer registry "
      "login, and which signatures count is the site's (signatures, berth.conf(5))"},
-    {"sign verify",
-     "signatures in SIF files are neither made nor checked; berth sign and berth verify are about images "
-     "of registries"},
+    {"sign",
+     "signatures in SIF files are not made; sign with Apptainer, or the image in its registry with berth sign"},
     {"plugin",
      "there are no plugins of Apptainer; what a site adds to containers is in berth.conf(5) and "
      "berth-hooks(7)"},
@@ -34,7 +29,6 @@ constexpr Instead all[] = {
     {"search delete tag",
      "there is no library; images are in registries, which skopeo list-tags and skopeo delete are "
      "for"},
-    {"sif siftool", "SIF files are only read, by apptainer exec and run"},
     {"checkpoint", "checkpoints are not made; have the program write its own"},
     {"confgen buildcfg", "Berth's settings are listed by berth config"},
     {"run-help", "print the image's help by apptainer exec IMAGE cat /.singularity.d/runscript.help"},

@@ -34,6 +34,7 @@
 #include "runtime/pull/commands/cdi.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/commands/sif_signatures.hh"
 #include "runtime/pull/report/report.hh"
 #include "runtime/pull/share/member.hh"
 #include "runtime/pull/share/server.hh"
@@ -396,6 +397,13 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::share::agree_command);
     if (argc > 1 && std::strcmp(argv[1], "verify") == 0) return run_command(argc, argv, pull::verify_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif-verify") == 0) return run_command(argc, argv, pull::sif_verify_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif-key-list") == 0)
+        return run_command(argc, argv, pull::sif_key_list_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif-key-import") == 0)
+        return run_command(argc, argv, pull::sif_key_import_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif-key-remove") == 0)
+        return run_command(argc, argv, pull::sif_key_remove_command);
     if (argc > 1 && std::strcmp(argv[1], "flatten") == 0)
         return run_command(argc, argv, pull::flatten_command, {.report = true});
     Arguments arguments;

@@ -1,5 +1,6 @@
 // What is attached to images as signatures: payloads, bundles with their statements, manifests and lists of referrers,
 // keys, GPG's armor, what gpgv says, and what the store keeps of them. The first byte chooses.
+#include "runtime/base/text.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/trust/remembered.hh"
 #include "runtime/trust/signature/attachment.hh"
@@ -7,11 +8,13 @@
 #include "runtime/trust/signature/gpg.hh"
 #include "runtime/trust/signature/key.hh"
 #include "runtime/trust/signature/payload.hh"
+#include "runtime/trust/signature/sif_statement.hh"
 #include "tests/hostile/target.hh"
 
 namespace {
 
 using namespace berth::trust;
+using berth::cat;
 
 void parse(unsigned choice, std::string_view input) {
     switch (choice) {
@@ -44,12 +47,18 @@ void parse(unsigned choice, std::string_view input) {
             berth::hostile::must(again == text, "a record that is kept is another one");
             return;
         }
+        case 10: {
+            SifStatement statement = parse_sif_statement(input, "statement");
+            berth::hostile::must(statement.objects.size() <= 4096, "too many objects");
+            return;
+        }
+        case 11: parse_older_statement(cat("SIFHASH:\n", input), 2, "statement"); return;
         default: PublicKey(input, "key").verifies("message", "signature");
     }
 }
 
 void run(std::string_view input) {
-    unsigned choice = berth::hostile::take_byte(input) % 11;
+    unsigned choice = berth::hostile::take_byte(input) % 13;
     berth::hostile::refusing([&] { parse(choice, input); });
 }
 

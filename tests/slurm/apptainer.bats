@@ -8,6 +8,7 @@ load helper
 setup_file() {
   for name in apptainer singularity; do root ln -sf berth "/usr/bin/$name"; done
   in_home 'rm -rf app; mkdir -p app/data app/w; cd app; echo there > data/x
+    berth import --quiet --plain -o d.sqsh '"$image"'
     apptainer --quiet pull --name d.sif docker://'"$image" > "$BATS_FILE_TMPDIR/pull" 2>&1 || true
 }
 
@@ -109,7 +110,7 @@ app_fails() {
 }
 
 @test "a directory is run as it lies, and written to with --writable" {
-  app 'unsquashfs -d box -no-xattrs d.sif > /dev/null 2>&1 || test -d box/bin'
+  app 'unsquashfs -d box -no-xattrs d.sqsh > /dev/null 2>&1 || test -d box/bin'
   app_prints yes 'apptainer exec box echo yes'
   run ! app 'apptainer exec box touch /new'
   app_prints new 'apptainer exec --writable box sh -c "echo new > /new"; cat box/new'
@@ -263,7 +264,7 @@ app_fails() {
     app_fails "^FATAL:   ${flag%%=*}: " "apptainer exec $flag d.sif true"
   done
   app_fails '^FATAL:   --security: ' 'SINGULARITY_SECURITY=x apptainer exec d.sif true'
-  for command in build oci remote plugin capability instance key sign verify push search; do
+  for command in oci remote plugin capability instance key sif sign push search; do
     app_fails "^FATAL:   apptainer $command: " "apptainer $command x"
   done
   app_fails 'there is no command nosuch' 'apptainer nosuch'
@@ -285,7 +286,7 @@ app_fails() {
 }
 
 @test "scripts of an image that do more than set variables are read by its shell, and the user's variables hold" {
-  app 'rm -rf sb; mkdir -p sb; unsquashfs -f -d sb -no-xattrs d.sif > /dev/null 2>&1 || test -d sb/bin
+  app 'rm -rf sb; mkdir -p sb; unsquashfs -f -d sb -no-xattrs d.sqsh > /dev/null 2>&1 || test -d sb/bin
     rm -f sb/etc/rc sb/etc/environment; mkdir -p sb/.singularity.d/env
     cat > sb/.singularity.d/env/90-environment.sh <<"END"
 if true; then export MADE="by a shell"; fi
@@ -301,17 +302,18 @@ END
 }
 
 @test "inspect: labels, also as JSON, and what the image has of the rest" {
-  app 'rm -rf lb; mkdir -p lb; unsquashfs -f -d lb -no-xattrs d.sif > /dev/null 2>&1 || test -d lb/bin
+  app 'rm -rf lb; mkdir -p lb; unsquashfs -f -d lb -no-xattrs d.sqsh > /dev/null 2>&1 || test -d lb/bin
     mkdir -p lb/.singularity.d/env
     printf "{\n\t\"a.b\": \"c d\",\n\t\"e\": \"f\"\n}\n" > lb/.singularity.d/labels.json
     echo "export X=1" > lb/.singularity.d/env/90-environment.sh; echo help > lb/.singularity.d/runscript.help'
   app_prints $'a.b: c d\ne: f' 'apptainer inspect lb'
   app_prints 'c d' 'apptainer inspect --json lb | jq -r ".data.attributes.labels.\"a.b\""'
-  app_prints null 'apptainer inspect --json d.sif | jq -c .data.attributes.labels'
+  app_prints docker 'apptainer inspect --json d.sif |
+    jq -r ".data.attributes.labels.\"org.label-schema.usage.singularity.deffile.bootstrap\""'
   app_fails 'pull it first' "apptainer inspect docker://$image"
   app_prints help 'singularity inspect --helpfile lb'
   app_prints $'=== /.singularity.d/env/90-environment.sh ===\nexport X=1' 'apptainer inspect -e lb'
-  app_prints '' 'apptainer inspect --deffile d.sif'
+  app_prints 'bootstrap: docker' 'apptainer inspect --deffile d.sif | head -n 1'
   app 'chmod -R u+w lb; rm -rf lb'
   # Of an image without a shell, where nothing could run.
   app 'mkdir -p bare/.singularity.d/env; echo "{\"a\": \"b\"}" > bare/.singularity.d/labels.json

@@ -35,9 +35,12 @@ constexpr const char* usage =
     "  run   [flags] IMAGE [arguments]     run what the image is for\n"
     "  shell [flags] IMAGE                 run a shell in a container\n"
     "  test  [flags] IMAGE                 run the tests that the image has\n"
-    "  pull  [flags] [FILE] URI            write an image as a file\n"
-    "  build [flags] FILE URI              the same\n"
+    "  pull  [flags] [FILE] URI            write an image as a SIF file\n"
+    "  build [flags] FILE SOURCE           write an image, file or directory as a SIF file\n"
     "  inspect [flags] IMAGE               print what an image says of itself\n"
+    "  verify [flags] IMAGE                verify the signatures in a SIF file\n"
+    "  sif list|header|info|dump           print what is in a SIF file\n"
+    "  key list|import|remove              keys by which SIF files are verified\n"
     "  cache list|clean                    images in Berth's store\n"
     "  registry login|logout URI           keep a login for a registry\n"
     "  version                             print the version\n"
@@ -49,7 +52,9 @@ constexpr const char* usage =
     "\n"
     "apptainer COMMAND --help lists the flags of a command; see also apptainer(1).\n";
 
-void print(const char* kind, const std::string& line) { std::fprintf(stderr, "%-8s %s\n", kind, line.c_str()); }
+void print(const char* kind, const std::string& line) {
+    std::fprintf(stderr, "%-8s %s\n", kind, line.c_str());
+}
 
 int version(int, char**, const ApptainerSettings&) {
     std::puts(version_text);
@@ -66,11 +71,21 @@ ApptainerCommand* command_of(std::string_view word) {
         const char* word;
         ApptainerCommand* run;
     };
-    static constexpr Entry commands[] = {{"exec", apptainer_exec},   {"run", apptainer_run}, {"shell", apptainer_shell},
-                                         {"test", apptainer_test},   {"pull", apptainer_pull},
+    static constexpr Entry commands[] = {{"exec", apptainer_exec},
+                                         {"run", apptainer_run},
+                                         {"shell", apptainer_shell},
+                                         {"test", apptainer_test},
+                                         {"pull", apptainer_pull},
+                                         {"inspect", apptainer_inspect},
+                                         {"cache", apptainer_cache},
+                                         {"registry", apptainer_registry},
                                          {"build", apptainer_build},
-                                         {"inspect", apptainer_inspect}, {"cache", apptainer_cache},
-                                         {"registry", apptainer_registry}, {"version", version}, {"help", help}};
+                                         {"sif", apptainer_sif},
+                                         {"siftool", apptainer_sif},
+                                         {"verify", apptainer_verify},
+                                         {"key", apptainer_key},
+                                         {"version", version},
+                                         {"help", help}};
     for (const Entry& entry : commands)
         if (entry.word == word) return entry.run;
     return nullptr;
@@ -85,10 +100,10 @@ bool is_set(const char* name) {
 }
 
 ApptainerSettings settings_of_environment() {
-    Loudness loudness = is_set("SILENT")                        ? Loudness::silent
-                        : is_set("QUIET")                       ? Loudness::quiet
+    Loudness loudness = is_set("SILENT")                       ? Loudness::silent
+                        : is_set("QUIET")                      ? Loudness::quiet
                         : is_set("DEBUG") || is_set("VERBOSE") ? Loudness::debug
-                                                                : Loudness::normal;
+                                                               : Loudness::normal;
     return {loudness};
 }
 

@@ -1,4 +1,5 @@
 // `apptainer pull`, `build`, `inspect`, `cache` and `registry`.
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "runtime/apptainer/start.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/interrupts.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/apptainer/commands.hh"
 #include "runtime/cli/commands.hh"
@@ -37,7 +39,7 @@ std::string variable_of(std::initializer_list<const char*> names) {
 }
 
 struct PullWords {
-    std::string name, folder, arch, variant, tmpdir, ignored;
+    std::string name, folder, arch, variant, tmpdir, packing, ignored;
     bool force = false, plain_http = false, accepted = false, sandbox = false, asks_login = false;
     std::string user, password, docker_host, login_file;
     std::vector<std::string> words;  ///< [FILE] URI
@@ -98,6 +100,29 @@ std::string file_of(const PullWords& pull) {
     return folder.empty() || name.starts_with('/') ? name : cat(folder, "/", name);
 }
 
+/// The codec of words for mksquashfs, of which nothing else is understood. Pure.
+std::string codec_of(const std::string& packing) {
+    if (packing.empty()) return {};
+    std::vector<std::string> words = split(packing, ' ');
+    std::erase(words, "");
+    if (words.size() == 2 && words[0] == "-comp") return words[1];
+    throw Error(
+        cat("--mksquashfs-args ", printable(packing), ": write \"-comp gzip\", \"-comp zstd\" or \"-comp lz4\""));
+}
+
+/// Whether a file is a recipe, which begins with a line for where the image comes from, or comments.
+bool is_definition(const std::string& path) {
+    Fd file = sys::try_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK);
+    char start[4096];
+    ssize_t size = file ? ::pread(file.get(), start, sizeof start, 0) : -1;
+    if (size <= 0) return false;
+    for (const std::string& line : split(std::string_view(start, static_cast<size_t>(size)), '\n')) {
+        std::string_view text = trimmed(line);
+        if (!text.empty() && text.front() != '#') return lower(text).starts_with("bootstrap:");
+    }
+    return false;
+}
+
 /// The words of `berth-pull import`, or of `berth-pull sif` for an artifact.
 std::vector<std::string> words_of(const PullWords& pull, const std::string& file) {
     std::string artifact = apptainer::artifact_of(pull.words.back());
@@ -114,6 +139,7 @@ std::vector<std::string> words_of(const PullWords& pull, const std::string& file
     // A SIF file is of one architecture, whose it is says its name.
     if (!arch.empty() && artifact.empty()) out.insert(out.end(), {"--arch", arch});
     if (pull.force || !variable_of({"FORCE"}).empty()) out.emplace_back("--force");
+    if (std::string codec = codec_of(pull.packing); !codec.empty()) out.insert(out.end(), {"--compression", codec});
     out.insert(out.end(), {"--output", file, image});
     return out;
 }
@@ -221,15 +247,23 @@ int apptainer_pull(int argc, char** argv, const ApptainerSettings& settings) {
 }
 
 int apptainer_build(int argc, char** argv, const ApptainerSettings& settings) {
-    CommandLine line("Write an image of a registry or an archive as a file.", "apptainer build");
+    CommandLine line("Write an image, a file or a directory as a SIF file.", "apptainer build");
     PullWords pull;
     declare_both(line, pull);
+    line.option("--mksquashfs-args", pull.packing, "of mksquashfs: \"-comp gzip\", zstd or lz4; gzip without it");
     line.flag("-f,--fakeroot", pull.accepted, "accepted: nothing of it needs root").hidden();
-    line.argument("FILE URI", pull.words,
-                  "docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE")
+    line.flag("--fix-perms", pull.accepted, "accepted: modes are the image's").hidden();
+    line.flag("-T,--notest", pull.accepted, "accepted: no tests are run").hidden();
+    line.argument("FILE SOURCE", pull.words,
+                  "SOURCE: docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE, a SIF or squashfs file, "
+                  "a directory")
         .required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
-    if (pull.words.size() != 2 || apptainer::is_file(pull.words[1])) throw Error(apptainer::instead_of("build"));
+    if (pull.words.size() != 2) throw Error("apptainer build: write the file to make and what it is made of");
+    if (is_definition(pull.words[1]))
+        throw Error(cat("apptainer build: ", printable(pull.words[1], 4096), ": images are not built of definition ",
+                        "files; build one with podman or docker in a job (conf/examples/build.sbatch), or with ",
+                        "Apptainer where it is installed"));
     write_file(pull, pull.words[0], settings);
 }
 
