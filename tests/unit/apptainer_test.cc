@@ -271,7 +271,7 @@ TEST_CASE("apptainer: what cannot be is refused in one line", "[apptainer]") {
     CHECK_NOTHROW(refuse_flags({{"docker-username", {"u"}}}, true));
     CHECK(std::is_sorted(action_flags().begin(), action_flags().end(),
                          [](const Flag& one, const Flag& other) { return one.name() < other.name(); }));
-    CHECK(instead_of("build").starts_with("apptainer build: "));
+    CHECK(instead_of("sign").starts_with("apptainer sign: "));
     CHECK(instead_of("keyserver").starts_with("apptainer keyserver: "));
     CHECK(instead_of("nosuch").starts_with("there is no command nosuch"));
 }

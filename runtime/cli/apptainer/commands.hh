@@ -3,6 +3,7 @@
 #pragma once
 #include <exception>
 #include <string>
+#include <vector>
 
 namespace berth::cli {
 

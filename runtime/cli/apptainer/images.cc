@@ -255,8 +255,8 @@ int apptainer_build(int argc, char** argv, const ApptainerSettings& settings) {
     line.flag("--fix-perms", pull.accepted, "accepted: modes are the image's").hidden();
     line.flag("-T,--notest", pull.accepted, "accepted: no tests are run").hidden();
     line.argument("FILE SOURCE", pull.words,
-                  "SOURCE: docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE, a SIF or squashfs file, "
-                  "a directory")
+                  "SOURCE: docker://NAME[:TAG], oci:DIR, oci-archive:FILE, docker-archive:FILE, a SIF or squashfs "
+                  "file, a directory")
         .required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     if (pull.words.size() != 2) throw Error("apptainer build: write the file to make and what it is made of");
