@@ -50,39 +50,45 @@ class Scene:
         layout.publish(layout.image([oci_layout.tar(entries) for entries in [base] + more], {"Cmd": COMMAND}))
         return f"oci:{self.folder / name}"
 
-    def squashfs(self):
-        image = str(self.folder / "image.sqsh")
-        if os.path.exists(image):
-            return image
-        subprocess.run(["mksquashfs", self.root, image, "-noappend", "-quiet", "-no-progress", "-comp", "zstd"],
-            check=True, stdout=subprocess.DEVNULL)
-        return image
+    def squashfs(self, large=False):
+        image = self.folder / ("large.sqsh" if large else "image.sqsh")
+        if not image.exists():
+            # Its names are as many as those of the large layout.
+            more = self.folder / "more" / "usr"
+            for name in range(10_000 if large else 0):
+                (more / f"dir{name % 100}").mkdir(parents=True, exist_ok=True)
+                (more / f"dir{name % 100}" / f"file{name}").write_text(f"content {name}")
+            subprocess.run(["mksquashfs", *(str(path) for path in Path(self.root).iterdir()), *([str(more)] if large
+                else []), str(image), "-noappend", "-quiet", "-no-progress", "-comp", "zstd"], check=True,
+                stdout=subprocess.DEVNULL)
+        return str(image)
 
-    def sif(self):
-        """Of the same squashfs, and `apptainer`, which is a name of berth."""
-        image = self.folder / "image.sif"
-        image.write_bytes(make_corpus.sif(Path(self.squashfs()).read_bytes()))
+    def sif(self, large=False):
+        """Of the same squashfs."""
+        image = Path(self.squashfs(large)).with_suffix(".sif")
+        image.write_bytes(make_corpus.sif(Path(self.squashfs(large)).read_bytes()))
         return str(image)
 
     def apptainer(self, berth):
+        """A name of berth."""
         link = self.folder / "apptainer"
         link.symlink_to(os.path.abspath(berth))
         return str(link)
 
-    def served_by_squashfuse(self):
+    def served_by_squashfuse(self, large=False):
         """The way that Apptainer goes without setuid, without its binds."""
         (self.folder / "mount").mkdir(exist_ok=True)
         script = ('squashfuse_ll "$0" "$1" && '
             'exec bwrap --ro-bind "$1" / --dev /dev --proc /proc --bind /tmp /tmp "$2" true')
-        return ["unshare", "-Urm", "sh", "-c", script, self.squashfs(), str(self.folder / "mount"), COMMAND[0]]
+        return ["unshare", "-Urm", "sh", "-c", script, self.squashfs(large), str(self.folder / "mount"), COMMAND[0]]
 
-    def under_overlay(self):
+    def under_overlay(self, large=False):
         """The same with a root in which mount points can be made, as Apptainer has it."""
-        (self.folder / "layers").mkdir()
+        (self.folder / "layers").mkdir(exist_ok=True)
         script = """squashfuse_ll "$0" "$1" && mount -t tmpfs none "$3" && cd "$3" && mkdir upper work root &&
             mount -t overlay -o userxattr,lowerdir="$1",upperdir=upper,workdir=work none root &&
-            exec bwrap --bind root / --dev /dev --proc /proc --bind /tmp /tmp --bind /var/tmp /var/tmp "$2" true"""
-        return [*self.served_by_squashfuse()[:4], script, self.squashfs(), str(self.folder / "mount"), COMMAND[0],
+            exec bwrap --bind root / --dev /dev --proc /proc --bind /tmp /tmp "$2" true"""
+        return [*self.served_by_squashfuse()[:4], script, self.squashfs(large), str(self.folder / "mount"), COMMAND[0],
             str(self.folder / "layers")]
 
     def bundle(self):
@@ -104,7 +110,9 @@ def peers(scene):
         "unshare -Urm": ("unshare", lambda: ["unshare", "-Urm", scene.program, "true"]),
         "bwrap": ("bwrap", lambda: ["bwrap", "--bind", scene.root, "/", *COMMAND]),
         "squashfuse_ll + bwrap": ("squashfuse_ll", scene.served_by_squashfuse),
-        "and with an overlay": ("squashfuse_ll", scene.under_overlay),
+        "squashfuse_ll, 10k": ("squashfuse_ll", lambda: scene.served_by_squashfuse(large=True)),
+        "and overlay": ("squashfuse_ll", scene.under_overlay),
+        "and overlay, 10k": ("squashfuse_ll", lambda: scene.under_overlay(large=True)),
         "ch-run, directory": ("ch-run", lambda: ["ch-run", scene.root, "--", *COMMAND]),
         "ch-run, squashfs": ("ch-run", lambda: ["ch-run", scene.squashfs(), "--", *COMMAND]),
         "crun": ("crun", lambda: ["crun", "--root", folder + "/crun", "--cgroup-manager=disabled", "run",
@@ -124,6 +132,7 @@ def contestants(berth, scene):
     if shutil.which("mksquashfs"):
         out["berth, .sqsh"] = [berth, "run", scene.squashfs(), *COMMAND]
         out["apptainer, .sif"] = [scene.apptainer(berth), "exec", scene.sif(), *COMMAND]
+        out["apptainer, 10k .sif"] = [out["apptainer, .sif"][0], "exec", scene.sif(large=True), *COMMAND]
     for command in out.values():
         once(command)
     for name, (needed, make) in peers(scene).items():
