@@ -50,7 +50,8 @@ LINKS = {"var/etc": "/etc", "etc/madness": "/madness", "etc/relative-slink": "..
 MAKE = """set -e
 mkdir -p ~/e2e; cd ~/e2e
 apptainer --quiet pull --force --name d.sif docker://REGISTRY/debian:12
-unsquashfs -q -n -d box -no-xattrs d.sif > /dev/null 2>&1 || test -d box/bin
+berth import --quiet --force --plain -o d.sqsh REGISTRY/debian:12
+unsquashfs -q -n -d box -no-xattrs d.sqsh > /dev/null 2>&1 || test -d box/bin
 chmod -R u+w box
 rm -f box/etc/rc box/etc/environment
 mkdir -p box/madness box/scif/data/foo/output box/scif/data/foo/input box/usr/share/zoneinfo/Etc

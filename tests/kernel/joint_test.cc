@@ -139,7 +139,7 @@ TEST_CASE("a maker that is killed while its helper starts leaves no member witho
     if (maker == 0) {
         as_user_here();
         pid_t parent = ::getpid();
-        use(scene, read_only_plan(), "1.0@n", [parent] { ::kill(parent, SIGKILL); });
+        use(scene, read_only_plan(), "1.0@n", [parent] { fixtures::kill_one(parent, SIGKILL); });
         ::_exit(1);
     }
     int status = 0;

@@ -8,7 +8,7 @@ load helper
 setup_file() {
   for name in apptainer singularity; do root ln -sf berth "/usr/bin/$name"; done
   in_home 'rm -rf app; mkdir -p app/data app/w; cd app; echo there > data/x
-    berth import --quiet --plain -o d.sqsh '"$image"'
+    berth import --quiet --force --plain -o d.sqsh '"$image"'
     apptainer --quiet pull --name d.sif docker://'"$image" > "$BATS_FILE_TMPDIR/pull" 2>&1 || true
 }
 

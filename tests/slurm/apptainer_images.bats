@@ -7,7 +7,7 @@ setup_file() {
   for name in apptainer singularity; do root ln -sf berth "/usr/bin/$name"; done
   # shellcheck disable=SC2030
   export sif=$registry/sif
-  in_home 'rm -rf sifs; mkdir sifs; cd sifs; apptainer --quiet pull --name d.sqsh docker://'"$image"'
+  in_home 'rm -rf sifs; mkdir sifs; cd sifs; berth import --quiet --force --plain -o d.sqsh '"$image"'
     unsquashfs -d tree -no-xattrs d.sqsh > /dev/null 2>&1 || test -d tree/bin
     mkdir -p tree/.singularity.d/env tree/scif/apps/tool/bin tree/scif/apps/tool/lib tree/scif/apps/tool/scif/env \
       tree/scif/apps/bare tree/scif/data/tool

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
 #include "runtime/squash/index/tree_data.hh"
@@ -29,6 +31,13 @@ std::string quoted(const std::vector<std::string>& words) {
 /// zlib's quickest level takes a third of the time of its usual one, for files that are a tenth larger.
 unsigned level_of(plan::LayerCodec codec) {
     return codec == plan::LayerCodec::gzip ? 1 : 0;
+}
+
+/// Whoever may read a SIF file may also execute it: it names its interpreter, as those of Apptainer.
+void finish_sif(int fd, const squash::SifForm& form, const std::string& what) {
+    squash::write_sif(fd, form, what);
+    mode_t mode = sys::stat_of(fd, what).st_mode & 0777;
+    if (::fchmod(fd, mode | ((mode & 0444) >> 2)) != 0) throw SysError(cat("writing ", what));
 }
 
 }  // namespace
@@ -80,7 +89,7 @@ void write_image_file(const ImageParts& parts, const SifOrigin& origin, const st
     if (options.sif) form.start = squash::sif_partition_start(sif);
     squash::flatten(parts.tree, parts.layers, parts.infos, form, fd, what, copied);
     if (options.sif)
-        squash::write_sif(fd, sif, what);
+        finish_sif(fd, sif, what);
     else if (config)
         squash::append_config(fd, *config, what);
 }
