@@ -10,7 +10,10 @@ namespace berth::apptainer {
 
 namespace {
 
-constexpr const char* of_images = "files of an image are not mounted; extract them first, by apptainer exec IMAGE cp";
+constexpr const char* of_images =
+    "of an image only all files are mounted; write image-src=/ and name the directory below the target, or extract "
+    "what is wanted by apptainer exec IMAGE cp";
+constexpr const char* of_parts = "id= is not possible: the file system of a SIF file is the one that apptainer runs";
 
 /// Pieces between `separator`; a separator behind a backslash is a character, and its backslash goes.
 std::vector<std::string> pieces(std::string_view text, char separator) {
@@ -44,11 +47,23 @@ std::vector<std::string> mounts_between_commas(std::string_view text) {
     return out;
 }
 
+/// What is in the squashfs or SIF file that the source is, all of it.
+void take_image(plan::MountRequest& mount) {
+    mount.kind = plan::MountRequest::Kind::squashfs;
+    mount.read_only = true;
+}
+
+bool is_root(std::string_view path) { return !path.empty() && path.find_first_not_of('/') == path.npos; }
+
 void apply_option(Bind& bind, const std::string& word, const std::string& whole) {
+    constexpr std::string_view image = "image-src=";
+    auto refuse = [&](const char* why) { throw Error(cat("--bind ", printable(whole, 4096), ": ", why)); };
     if (word == "ro")
         bind.mount.read_only = true;
-    else if (word.starts_with("image-src=") || word.starts_with("id="))
-        throw Error(cat("--bind ", printable(whole, 4096), ": ", of_images));
+    else if (word.starts_with(image))
+        is_root(std::string_view(word).substr(image.size())) ? take_image(bind.mount) : refuse(of_images);
+    else if (word.starts_with("id="))
+        refuse(of_parts);
     else if (word != "rw")
         throw Error(cat("--bind ", printable(whole, 4096), ": ", printable(word), " is no option; write ro or rw"));
 }
@@ -94,8 +109,10 @@ void apply_field(Bind& bind, const std::string& field, std::string_view whole) {
         bind.mount.read_only = true;
     else if (key == "nonested")
         bind.nested = false;
-    else if (key == "image-src" || key == "id")
-        refuse(of_images);
+    else if (key == "image-src")
+        is_root(value) ? take_image(bind.mount) : refuse(of_images);
+    else if (key == "id")
+        refuse(of_parts);
     else if (key == "bind-propagation")
         refuse("propagation is the site's, by defaults.mount_propagation of berth.conf");
     else if (key != "type")

@@ -15,8 +15,12 @@ namespace {
 
 /// The memory of all buffers. Never destroyed: threads that nobody waits for outlive it.
 struct All {
+    struct Part {
+        size_t size;
+        const void* owner;
+    };
     std::mutex mutex;
-    std::map<char*, size_t> parts;
+    std::map<char*, Part> parts;
 };
 
 All& all() {
@@ -24,7 +28,11 @@ All& all() {
     return *value;
 }
 
+thread_local const void* owner_here = nullptr;
+
 }  // namespace
+
+void ThreadBuffer::set_owner(const void* owner) { owner_here = owner; }
 
 void ThreadBuffer::release() {
     if (memory_ == nullptr) return;
@@ -48,16 +56,17 @@ std::span<char> ThreadBuffer::get(size_t size, size_t present) {
         capacity_ = size;
         {
             std::lock_guard lock(all().mutex);
-            all().parts.emplace(memory_, capacity_);
+            all().parts.insert_or_assign(memory_, All::Part{capacity_, owner_here});
         }
         sys::make_present({memory_, std::min(size, present)});
     }
     return {memory_, size};
 }
 
-void ThreadBuffer::forget_all() {
+void ThreadBuffer::forget(const void* owner) {
     std::lock_guard lock(all().mutex);
-    for (const auto& [memory, size] : all().parts) ::madvise(memory, size, MADV_DONTNEED);
+    for (const auto& [memory, part] : all().parts)
+        if (part.owner == owner || part.owner == nullptr) ::madvise(memory, part.size, MADV_DONTNEED);
 }
 
 }  // namespace berth

@@ -18,9 +18,12 @@ class ThreadBuffer {
     /// brought in at once. Throws std::bad_alloc.
     std::span<char> get(size_t size, size_t present);
 
-    /// Gives the memory of all buffers of this process back; their content is lost, and they can be used on. Nobody may
-    /// use one meanwhile.
-    static void forget_all();
+    /// Buffers that the calling thread makes from here on are those of `owner`, whatever that is.
+    static void set_owner(const void* owner);
+
+    /// Gives the memory of all buffers of `owner`, and of those that have none, back; their content is lost, and they
+    /// can be used on. Nobody may use one of them meanwhile.
+    static void forget(const void* owner);
 
   private:
     void release();

@@ -166,7 +166,7 @@ Key list_key(Field<Section, std::vector<std::string>> field, const char* what,
 /// Relative ones would mean another folder for each user.
 void check_site_mount(const std::string& text) {
     for (const MountRequest& wanted : parse_mounts(text))
-        if (wanted.kind == MountRequest::Kind::bind && !wanted.source.starts_with('/'))
+        if (!wanted.source.empty() && !wanted.source.starts_with('/'))
             throw Error("the source must be an absolute path");
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/container/serve.hh"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <chrono>
@@ -9,6 +10,7 @@
 
 #include "runtime/base/cpus.hh"
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
@@ -64,6 +66,11 @@ squash::DataReader reader_of(const ContainerImage& image) {
     return squash::DataReader(std::move(files), image.index.layers(), 1 << 20, image.coming);
 }
 
+Fd new_folder(int parent, const std::string& name) {
+    if (::mkdirat(parent, name.c_str(), 0755) != 0) throw SysError(cat("creating the staging directory ", name));
+    return mount::staging_directory(parent, name);
+}
+
 std::string content_of(squash::DataReader& reader, const squash::FileData& data, const std::string& path) {
     std::string out(data.size, '\0');
     if (reader.read(data, 0, out) != static_cast<long>(out.size()))
@@ -106,6 +113,30 @@ ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const pl
     // The server has it in its own table.
     out.prefetcher.channel.reset();
     return out;
+}
+
+void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan::Site& site, bool small_inode_numbers,
+                    int staging, std::vector<mount::Source>& sources) {
+    std::vector<Fd> tops(mounts.files.size());
+    for (const auto& [position, number] : mounts.file_of) {
+        const plan::Edit& edit = plan.edits[position];
+        const auto& mount = std::get<plan::Mount>(edit.action);
+        try {
+            if (!tops[number]) {
+                Fd folder = new_folder(staging, cat("squashfs", number));
+                SquashfsFile& file = mounts.files[number];
+                mount::ServerOptions options = server_options(plan, site);
+                options.stamps = file.stamps;
+                mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
+                                    new_folder(folder.get(), "lower").get());
+                mount::make_read_only_overlay(folder.get(), small_inode_numbers);
+                tops[number] = sys::open_at(folder.get(), cat("root/", squashfs_top), O_PATH | O_DIRECTORY);
+            }
+            sources[position] = mount::source_at(tops[number].get(), mount);
+        } catch (const Error& error) {
+            throw Error(cat(mount::described(mount, edit.origin), ": ", error.what()));
+        }
+    }
 }
 
 }  // namespace berth

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/config/site.hh"
+#include "runtime/images/squashfs_mounts.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/mount/fuse/program_server.hh"
@@ -29,5 +30,10 @@ struct ImageServer {
 /// program may not make the calls that `filter` refuses. Throws Error.
 ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
                                  const std::string& filter, int staging);
+
+/// Mounts what is in each of the files in a folder of `staging`, has it served as long as this process lives, and puts
+/// it into those of `sources` that are of their edits. Changes the working directory. Throws Error.
+void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan::Site& site, bool small_inode_numbers,
+                    int staging, std::vector<mount::Source>& sources);
 
 }  // namespace berth

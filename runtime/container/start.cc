@@ -200,10 +200,13 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);
     PlainUmask umask;
+    SquashfsMounts squashfs = open_squashfs_mounts(plan, site);
+    if (!squashfs.files.empty()) watch.lap("squashfs");
     enter_namespaces(container, plan, image.flat.file ? sandbox::guard_capability : 0);
     watch.lap("namespaces");
     std::vector<mount::Source> sources =
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
+    for (const auto& [edit, file] : squashfs.file_of) sources[edit].directory = true;
     Fd shared = std::move(image.root), directory = clone_directory(image.directory, image.directory_identity),
        disk = clone_directory(storage.path, {}, O_NOFOLLOW);
     if (storage.in_place) shared = std::exchange(directory, Fd());
@@ -234,6 +237,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
         container.server = std::move(server.program);
         container.prefetcher = std::move(server.prefetcher.process);
     }
+    serve_squashfs(std::move(squashfs), plan, site, has_old_programs, staging.get(), sources);
     watch.lap("server");
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared))
                               : make_root(container, staging, storage, disk, has_old_programs);

@@ -58,9 +58,11 @@ std::string mount_of(const std::vector<std::string>& given, std::string_view tex
     auto refuse = [&](const std::string& why) { throw Error(cat("mount ", printable(text, 4096), ": ", why)); };
     if (fields.source.empty()) refuse("write SRC:DST[:OPTION,OPTION...]");
     bool takes_away = ("," + fields.options + ",").find(",x-detach,") != std::string::npos;
-    bool tmpfs = fields.type == "tmpfs";
-    if (!fields.type.empty() && fields.type != "none" && !tmpfs)
-        refuse(cat("file systems of type ", printable(fields.type), " are not mounted; there are binds and tmpfs"));
+    bool tmpfs = fields.type == "tmpfs", squashfs = fields.type == "squashfs";
+    if (!fields.type.empty() && fields.type != "none" && !tmpfs && !squashfs)
+        refuse(cat("file systems of type ", printable(fields.type),
+                   " are not mounted; there are binds, tmpfs, and squashfs of a file"));
+    if (squashfs) fields.options = fields.options.empty() ? "squashfs" : cat("squashfs,", fields.options);
     std::string source = fields.source, target = fields.target;
     if (takes_away || tmpfs)
         source = takes_away ? "umount" : "tmpfs";

@@ -70,4 +70,11 @@ void check_opened_image(const plan::Site& site, const plan::Reference& image, in
     if (plan::asks_for_owner(site, image)) plan::check_image_owner(site, image, owner_of(image, file));
 }
 
+void check_owner_of_file(const plan::Site& site, const std::string& path, int file) {
+    plan::Reference image;
+    image.kind = plan::Reference::Kind::path;
+    image.path = path;
+    if (plan::asks_for_owner(site, image)) plan::check_image_owner(site, image, owner_of(image, file));
+}
+
 }  // namespace berth

@@ -20,4 +20,7 @@ void check_image_here(const plan::Site& site, const plan::Reference& image);
 /// The same for the file or directory that was opened for `image`, wherever its path leads by now. Throws Error.
 void check_opened_image(const plan::Site& site, const plan::Reference& image, int file);
 
+/// Refuses the file that was opened at `path` where its owner has no image files by the policy. Throws Error.
+void check_owner_of_file(const plan::Site& site, const std::string& path, int file);
+
 }  // namespace berth

@@ -16,10 +16,11 @@ namespace berth::plan {
 struct Mount {
     /// proc, devpts, cgroup: a file system of this type that shows the container's own processes, terminals, cgroups.
     /// mask: something empty that cannot be written to, over a file or directory of the kernel's.
-    enum class Kind { bind, tmpfs, proc, devpts, cgroup, mask };
+    /// squashfs: what is in the file `source`, by the container's file server.
+    enum class Kind { bind, tmpfs, proc, devpts, cgroup, mask, squashfs };
     using Create = CreateTarget;
     Kind kind = Kind::bind;
-    std::string source;  ///< absolute host path (bind); the type of a new file system
+    std::string source;  ///< absolute host path (bind, squashfs); the type of a new file system
     std::string target;  ///< absolute container path
     bool read_only = false;
     bool no_exec = false;
@@ -36,6 +37,8 @@ struct Mount {
     /// tmpfs: of the user's, before which `mode` and `size` give way
     std::vector<std::pair<std::string, std::string>> options;
     Create create = Create::automatic;
+    /// Whether it takes something of the node that a path names.
+    bool has_source() const { return (kind == Kind::bind && !inside) || kind == Kind::squashfs; }
 };
 
 /// Undoes a mount made earlier in the plan.

@@ -37,6 +37,13 @@ class EditList {
         return std::get<Mount>(out_.back().action);
     }
 
+    Mount& squashfs(const std::string& file, const std::string& target, Origin origin, std::string reason) {
+        Mount& mount = bind(file, target, std::move(origin), std::move(reason));
+        mount.kind = Mount::Kind::squashfs;
+        mount.create = Mount::Create::directory;
+        return mount;
+    }
+
     /// A file system of the kernel's that shows what is the container's own.
     Mount& fresh(Mount::Kind kind, const char* type, const std::string& target, Origin origin,
                  std::string reason) {

@@ -74,6 +74,7 @@ bool means_nothing(const std::string& option) {
 }
 
 std::string apply_options(MountRequest& mount, const std::string& options) {
+    if (std::string why = take_kind(mount, split(options, ',')); !why.empty()) return why;
     for (const std::string& option : split(options, ',')) {
         if (means_nothing(option)) continue;
         if (option == "remount" || option == "x-move") return cat("the option '", option, "' is not possible");
@@ -100,16 +101,21 @@ FstabLine line_of(const Entry& entry) {
     FstabLine out;
     MountRequest& mount = out.mount;
     bool detach = std::ranges::count(split(entry.options, ','), "x-detach") > 0;
-    mount.kind = entry.type == "tmpfs" ? MountRequest::Kind::tmpfs
-                 : detach              ? MountRequest::Kind::umount
-                                       : MountRequest::Kind::bind;
-    if (mount.kind == MountRequest::Kind::bind) mount.source = entry.source;
+    mount.kind = entry.type == "tmpfs"      ? MountRequest::Kind::tmpfs
+                 : detach                   ? MountRequest::Kind::umount
+                 : entry.type == "squashfs" ? MountRequest::Kind::squashfs
+                                            : MountRequest::Kind::bind;
+    bool of_node = mount.kind == MountRequest::Kind::bind || mount.kind == MountRequest::Kind::squashfs;
+    if (of_node) mount.source = entry.source;
+    mount.read_only = mount.kind == MountRequest::Kind::squashfs;
     mount.target = normalised("/" + entry.target);
     if (entry.target.empty()) {
         out.left_out = "it has no target";
-    } else if (entry.type != "none" && entry.type != "tmpfs" && entry.type != "bind") {
-        out.left_out = cat("the type ", printable(entry.type), " is not possible (none for a bind, or tmpfs)");
-    } else if (mount.kind == MountRequest::Kind::bind && !entry.source.starts_with('/')) {
+    } else if (entry.type != "none" && entry.type != "tmpfs" && entry.type != "bind" &&
+               entry.type != "squashfs") {
+        out.left_out =
+            cat("the type ", printable(entry.type), " is not possible (none for a bind, tmpfs, or squashfs)");
+    } else if (of_node && !entry.source.starts_with('/')) {
         out.left_out = "its source is no absolute path";
     } else {
         out.left_out = apply_options(mount, entry.options);

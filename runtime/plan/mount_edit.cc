@@ -42,10 +42,11 @@ void add_mount(EditList& edits, const MountRequest& wanted, const std::string& f
                         why));
     }
     if (wanted.kind == MountRequest::Kind::umount) return edits.add(Unmount{target}, origin, "asked for");
-    bool bind = wanted.kind == MountRequest::Kind::bind;
-    Mount& mount = bind ? edits.bind(source, target, origin, "asked for")
-                        : edits.tmpfs(target, 01777, origin, "asked for");
-    mount.read_only = wanted.read_only;
+    bool bind = wanted.kind == MountRequest::Kind::bind, squashfs = wanted.kind == MountRequest::Kind::squashfs;
+    Mount& mount = bind       ? edits.bind(source, target, origin, "asked for")
+                   : squashfs ? edits.squashfs(source, target, origin, "asked for")
+                              : edits.tmpfs(target, 01777, origin, "asked for");
+    mount.read_only = wanted.read_only || squashfs;
     mount.no_exec = wanted.no_exec;
     mount.optional = wanted.optional;
     mount.recursive = wanted.recursive;

@@ -14,8 +14,7 @@ bool is_below(const std::string& path, const std::string& folder) {
 
 bool is_judged(const SourcePolicy& policy, const Edit& edit) {
     const auto* mount = std::get_if<Mount>(&edit.action);
-    return mount && mount->kind == Mount::Kind::bind && !mount->inside && !policy.everything &&
-           edit.origin.chooser() != Origin::Chooser::site;
+    return mount && mount->has_source() && !policy.everything && edit.origin.chooser() != Origin::Chooser::site;
 }
 
 void check_source(const SourcePolicy& policy, const Mount& mount, const Origin& origin, const std::string& leads_to) {

@@ -20,7 +20,7 @@ struct SourcePolicy {
 /// By whole components: "/data" has "/data/x" and not "/database".
 bool is_below(const std::string& path, const std::string& folder);
 
-/// True when the source of `edit` has to be compared with the policy: a bind that the job, or nobody, chose.
+/// True when the source of `edit` has to be compared with the policy: of the node, and chosen by the job, or by nobody.
 bool is_judged(const SourcePolicy& policy, const Edit& edit);
 
 /// Compares where the source of `mount` leads, a path without symlinks. Throws Error naming both, file and key.

@@ -57,6 +57,21 @@ bool set_switch(MountRequest& mount, std::string_view flag) {
     return true;
 }
 
+bool is_kind(std::string_view flag) { return flag == "squashfs" || flag == "sqsh"; }
+
+std::string make_squashfs(MountRequest& mount) {
+    using Kind = MountRequest::Kind;
+    if (mount.kind == Kind::bind) mount.kind = Kind::squashfs;
+    if (mount.kind != Kind::squashfs) return "the flag 'squashfs' is for a file: write FILE:DST:squashfs";
+    mount.read_only = true;
+    return {};
+}
+
+/// What a bind or a directory that can be written to may have.
+bool is_refused_for_squashfs(std::string_view flag) {
+    return flag == "rw" || flag == "bind" || flag == "rbind" || flag == "x-create=file";
+}
+
 bool set_creation(MountRequest& mount, std::string_view flag) {
     if (flag == "x-create=auto")
         mount.create = CreateTarget::automatic;
@@ -91,6 +106,13 @@ bool set_tmpfs_option(MountRequest& mount, std::string_view flag) {
 }  // namespace
 
 std::string apply_mount_flag(MountRequest& mount, std::string_view flag) {
+    if (is_kind(flag)) return make_squashfs(mount);
+    bool squashfs = mount.kind == MountRequest::Kind::squashfs;
+    if (squashfs && is_refused_for_squashfs(flag))
+        return cat("the flag '", flag,
+                   "' is not possible: what is in a squashfs file is a directory that is only read");
+    // As lines of fstab for the kernel's squashfs have it.
+    if (squashfs && flag == "loop") return {};
     if (set_switch(mount, flag) || set_propagation(mount, flag) || set_creation(mount, flag) ||
         set_tmpfs_option(mount, flag) || is_harmless(flag))
         return {};
@@ -100,9 +122,12 @@ std::string apply_mount_flag(MountRequest& mount, std::string_view flag) {
         return cat("the flag '", flag,
                    "' is not possible: no mount in a container has set-user-id programs or device files");
     return cat("unknown flag '", printable(flag),
-               "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file, "
-               "of a tmpfs also size= mode= nr_inodes= "
-               "huge=, joined by +)");
+               "' (known: ro rw exec noexec bind rbind private slave shared unbindable nofail x-create=auto|dir|file "
+               "squashfs, of a tmpfs also size= mode= nr_inodes= huge=, joined by +)");
+}
+
+std::string take_kind(MountRequest& mount, const std::vector<std::string>& flags) {
+    return std::ranges::any_of(flags, is_kind) ? make_squashfs(mount) : std::string();
 }
 
 }  // namespace berth::plan

@@ -15,9 +15,11 @@ enum class CreateTarget { automatic, directory, file, none };
 
 /// One mount as the user wrote it. Sources and targets are not resolved yet.
 struct MountRequest {
-    enum class Kind { bind, tmpfs, umount };
+    /// squashfs: what is in the squashfs file `source`, read-only
+    enum class Kind { bind, tmpfs, umount, squashfs };
     Kind kind = Kind::bind;
-    /// host path for bind ("/...", "./..." from the job's working directory or "~/..." from the home), empty otherwise
+    /// host path for bind and squashfs ("/...", "./..." from the job's working directory or "~/..." from the home),
+    /// empty otherwise
     std::string source;
     std::string target;  ///< absolute path in the container
     bool read_only = false;

@@ -45,7 +45,9 @@ void apply_flags(MountRequest& mount, const Field& field, std::string_view text)
     // As in Pyxis, a colon with nothing behind it is as good as none.
     if (field.text.empty()) return;
     size_t position = field.position;
-    for (const std::string& flag : split(field.text, '+')) {
+    std::vector<std::string> flags = split(field.text, '+');
+    if (std::string why = take_kind(mount, flags); !why.empty()) fail(text, position, why);
+    for (const std::string& flag : flags) {
         if (std::string why = apply_mount_flag(mount, flag); !why.empty()) fail(text, position, why);
         position += flag.size() + 1;
     }

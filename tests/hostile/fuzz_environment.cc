@@ -129,7 +129,7 @@ void run_enroot_files(std::string_view input) {
         must(line.left_out.find('\n') == line.left_out.npos, "a reason has more than a line");
         if (!line.left_out.empty()) continue;
         must(plan::forbidden_target(line.mount.target).empty(), "a mount over what every container needs");
-        must(line.mount.kind != plan::MountRequest::Kind::bind || line.mount.source.starts_with('/'),
+        must(line.mount.source.empty() || line.mount.source.starts_with('/'),
              "a source is no absolute path");
     }
 }

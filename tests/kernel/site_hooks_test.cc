@@ -240,7 +240,8 @@ TEST_CASE("berth-hooks(7): a hook of Enroot's that fails, or wants what a hook c
                StartsWith("berth: hook " + path + "it writes /motd below ENROOT_ROOTFS") && EndsWith("|125"));
     CHECK_THAT(with("ln -s /x \"$ENROOT_ROOTFS/link\"\n"), Contains("it writes /link below ENROOT_ROOTFS"));
     CHECK(with("echo nfs:/x /x nfs >> \"$ENROOT_MOUNTS\"\n") ==
-          failed("a.enroot: line 1 of its ENROOT_MOUNTS: the type nfs is not possible (none for a bind, or tmpfs)"));
+          failed("a.enroot: line 1 of its ENROOT_MOUNTS: the type nfs is not possible (none for a bind, tmpfs, or "
+                 "squashfs)"));
     CHECK_THAT(with("echo /no/such /x >> \"$ENROOT_MOUNTS\"\n"), Contains("mounting /no/such at /x (hook a.enroot)"));
     // Nothing stays of one that is killed either.
     const std::string log = scene.folder / "log";

@@ -152,7 +152,10 @@ TEST_CASE("apptainer: --bind in each form", "[apptainer]") {
     CHECK_THROWS_WITH(binds_of(":/b"), Contains("source is missing"));
     CHECK_THROWS_WITH(binds_of("/a:b"), Contains("destination is to be absolute"));
     CHECK_THROWS_WITH(binds_of_mount("src=/a,dst=b"), Contains("destination is to be absolute"));
-    CHECK_THROWS_WITH(binds_of("d.img:/b:image-src=/x"), Contains("files of an image"));
+    CHECK(binds_of("d.sqsh:/b:image-src=/")[0].mount.kind == plan::MountRequest::Kind::squashfs);
+    CHECK(shown(binds_of("d.sqsh:/b:ro,image-src=/,/c")) == Texts{"d.sqsh>/b:ro", "/c>/c"});
+    CHECK_THROWS_WITH(binds_of("d.img:/b:image-src=/x"), Contains("of an image only all files"));
+    CHECK_THROWS_WITH(binds_of("d.img:/b:image-src=/,id=2"), Contains("id= is not possible"));
     Start several = start({{"bind", {"x:/x", "/data"}}, {"mount", {"type=bind,src=/m,dst=/n,nonested"}}});
     CHECK(mounts_of(several) ==
           Texts{"/var/tmp>/var/tmp", "/tmp>/tmp", "/home/ann/work/x>/x", "/data>/data", "/m>/n"});
@@ -165,6 +168,9 @@ TEST_CASE("apptainer: --mount in each form", "[apptainer]") {
     CHECK(shown(binds_of_mount("src=/a,dst=/b,ro")) == Texts{"/a>/b:ro"});
     CHECK(shown(binds_of_mount("src=/a,target=/b,readonly")) == Texts{"/a>/b:ro"});
     CHECK(shown(binds_of_mount("\"src=/a,1\",dst=/b\nsrc=/c,dst=/d")) == Texts{"/a,1>/b", "/c>/d"});
+    Bind data = binds_of_mount("type=bind,source=d.sqsh,destination=/data,image-src=/")[0];
+    CHECK((data.mount.kind == plan::MountRequest::Kind::squashfs && data.mount.read_only));
+    CHECK_THROWS_WITH(binds_of_mount("src=d.sqsh,dst=/data,image-src=/x"), Contains("of an image only all files"));
     for (const char* wrong : {"type=tmpfs,destination=/a", "src=/a", "dst=/a", "src=/a,dst=/b,nosuch",
                               "src=/a,dst=/b,bind-propagation=shared", "src=/a,dst=/b,id=2", "\"src=/a,dst=/b"})
         CHECK_THROWS_AS(binds_of_mount(wrong), Error);

@@ -28,7 +28,7 @@ TEST_CASE("plan text: the whole plan, as checked in", "[cli]") {
     caller.shell = "/bin/bash";
     caller.cwd = "/home/alice";
     Request request;
-    request.mounts = parse_mounts("./in:/data:ro,tmpfs:/scratch,umount:/etc/localtime");
+    request.mounts = parse_mounts("./in:/data:ro,tmpfs:/scratch,umount:/etc/localtime,./d.sqsh:/set:squashfs");
     request.env = {"FOO"};
     request.writable = false;
     ImageConfig image;

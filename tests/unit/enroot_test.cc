@@ -71,6 +71,10 @@ TEST_CASE("enroot: mounts are lines of fstab with colons", "[enroot]") {
     CHECK(mount_of_words("none:/sys:x-detach,nofail") == "umount:/sys:x-detach+nofail");
     CHECK(mount_of_words("/a,b:/c") == "/a\\,b:/c");
     CHECK_THROWS_WITH(mount_of_words("none:/proc:proc"), Contains("type proc"));
+    CHECK(mount_of_words("/d.sqsh:/mnt:squashfs") == "/d.sqsh:/mnt:squashfs");
+    CHECK(mount_of_words("/d.sqsh:/mnt:squashfs:loop,nofail") == "/d.sqsh:/mnt:squashfs+loop+nofail");
+    CHECK(mount_of_line("/d.sqsh /mnt squashfs loop,ro,x-create=dir 0 0") ==
+          "/d.sqsh:/mnt:squashfs+loop+ro+x-create=dir");
     CHECK_THROWS_AS(mount_of_words(""), Error);
     CHECK(mount_of_line("/tmp/.X11-unix /tmp/.X11-unix none x-create=dir,bind 0 0") ==
           "/tmp/.X11-unix:/tmp/.X11-unix:x-create=dir+bind");

@@ -22,6 +22,7 @@ std::string text_of(const FstabLine& line) {
     std::string out = mount.kind == MountRequest::Kind::tmpfs    ? "tmpfs"
                       : mount.kind == MountRequest::Kind::umount ? "umount"
                                                                  : mount.source;
+    if (mount.kind == MountRequest::Kind::squashfs) out += " squashfs";
     out += cat(">", mount.target, mount.read_only ? " ro" : "", mount.no_exec ? " noexec" : "",
                mount.optional ? " nofail" : "", mount.recursive ? "" : " bind", line.of_variable ? " variable" : "");
     for (const auto& [key, text] : mount.options) out += cat(" ", key, "=", text);
@@ -60,6 +61,18 @@ TEST_CASE("enroot files: lines of mounts.d are mounts, with what Enroot guesses"
                                    "/opt/two>/opt/there", "/opt/three>/opt/three bind", "/a b>/c",
                                    "tmpfs>/scratch size=1G mode=1777", "umount>/usr/local/x nofail",
                                    "/home/alice/in>/in bind variable"});
+}
+
+TEST_CASE("enroot files: lines with a squashfs file", "[plan][enroot]") {
+    CHECK(mounts_of("/lustre/d.sqsh /data squashfs loop,ro,x-create=dir 0 0\n"
+                    "/lustre/e.sqsh /more squashfs\n"
+                    "${HOME}/f.sqsh /own none squashfs,nofail\n") ==
+          std::vector<std::string>{"/lustre/d.sqsh squashfs>/data ro", "/lustre/e.sqsh squashfs>/more ro",
+                                   "/home/alice/f.sqsh squashfs>/own ro nofail variable"});
+    CHECK(mounts_of("d.sqsh /data squashfs ro\n") ==
+          std::vector<std::string>{"1 not: its source is no absolute path"});
+    CHECK(mounts_of("/d.sqsh /data squashfs rw\n")[0].find("only read") != std::string::npos);
+    CHECK(mounts_of("tmpfs /data tmpfs squashfs\n")[0].find("FILE:DST:squashfs") != std::string::npos);
 }
 
 TEST_CASE("enroot files: what every container has anyway is passed over, what none can have is named",

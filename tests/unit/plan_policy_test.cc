@@ -157,6 +157,19 @@ TEST_CASE("policy: sources of mounts", "[plan]") {
     CHECK(refusal(policy, Request{}) == "");
 }
 
+TEST_CASE("policy: a squashfs file is judged as other sources of mounts are", "[plan]") {
+    const std::string policy = R"(mount_sources = "/scratch")";
+    Site site = site_with(policy);
+    CHECK(refusal(policy, mounting("/scratch/d.sqsh:/d:squashfs")).empty());
+    CHECK(refusal(policy, mounting("/home/al/d.sqsh:/d:squashfs")) ==
+          "mounting /home/al/d.sqsh at /d (option --container-mounts): berth.conf:2: policy.mount_sources allows "
+          "mounts from /scratch only");
+    CHECK(start_refusal(site, mounting("/scratch/d.sqsh:/d:squashfs"), {{"/scratch/d.sqsh", "/etc/d.sqsh"}})
+              .find("it leads to /etc/d.sqsh") != std::string::npos);
+    site.site.mounts = {"/opt/d.sqsh:/d:squashfs"};
+    CHECK(start_refusal(site, {}).empty());
+}
+
 TEST_CASE("policy: an edit is judged unless its origin says that the site chose its source", "[plan]") {
     Site site = site_with(R"(mount_sources = "/scratch")");
     auto with = [&](const Origin& origin, const RealPaths& real = {}, const std::string& source = "/tmp/pipe") {

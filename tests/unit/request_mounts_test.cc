@@ -79,6 +79,29 @@ TEST_CASE("mounts: flags of Enroot's fstab lines", "[request]") {
     }
 }
 
+TEST_CASE("mounts: what is in a squashfs file, read-only", "[request]") {
+    using Kind = MountRequest::Kind;
+    MountRequest data = parse_mounts("/lustre/data.sqsh:/data:squashfs")[0];
+    CHECK(data.kind == Kind::squashfs);
+    CHECK((data.source == "/lustre/data.sqsh" && data.target == "/data" && data.read_only));
+    CHECK(parse_mounts("~/d.sqsh:/data:noexec+squashfs+ro+nofail+x-create=dir+loop")[0].optional);
+    CHECK(parse_mounts("/d.sqsh::squashfs")[0].kind == Kind::squashfs);
+    // As CSCS' environment files have it.
+    CHECK(parse_mounts("/lustre/data.sqsh:/data:sqsh")[0] == data);
+    CHECK(parse_mounts("/a.sqsh:/a:squashfs,/b.sqsh:/b:squashfs,/c:/c").size() == 3);
+    CHECK_FALSE(parse_mounts("/a:/b:squashfs")[0] == parse_mounts("/a:/b:ro")[0]);
+    for (const char* flags : {"rw+squashfs", "squashfs+rw", "bind+squashfs", "squashfs+x-create=file", "rbind+sqsh"}) {
+        INFO(flags);
+        CHECK(refusal(std::string("/a.sqsh:/a:") + flags).find("a squashfs file is a directory that is only read") !=
+              std::string::npos);
+    }
+    CHECK(caret(refusal("/a.sqsh:/a:squashfs+rw")) == 20);
+    CHECK(refusal("tmpfs:/a:squashfs").find("write FILE:DST:squashfs") != std::string::npos);
+    CHECK(refusal("umount:/a:squashfs").find("write FILE:DST:squashfs") != std::string::npos);
+    CHECK(refusal("/a:/b:loop").find("unknown flag") != std::string::npos);
+    CHECK(refusal("/a.sqsh:/proc:squashfs").find("would hide") != std::string::npos);
+}
+
 TEST_CASE("hostile row 55: mounts: odd characters in a source are literal", "[request]") {
     CHECK(parse_mounts("/a b:/c")[0].source == "/a b");
     CHECK(parse_mounts("/a\\:b\\,c\\\\d:/e")[0].source == "/a:b,c\\d");

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -163,6 +164,39 @@ TEST_CASE("hostile row 48: damaged and truncated layer files give EIO", "[squash
         CHECK(reader.read(file, 0, buffer) == -EIO);
         CHECK(reader.read(file, 131072, {buffer.data(), 1000}) == 1000);
     }
+}
+
+TEST_CASE("hostile: what is read of a file that has changed since its tables were read is an error", "[squash]") {
+    OneFile one(prose(300000, 8));
+    auto reader_with = [&](const std::vector<FileStamp>& stamps) {
+        std::vector<Fd> files;
+        files.emplace_back(::fcntl(one.file.get(), F_DUPFD_CLOEXEC, 0));
+        return DataReader(std::move(files), one.layers, 8 << 20, {}, stamps);
+    };
+    // Long ago, so that each write makes it later.
+    timespec times[2] = {{1'000'000'000, 5}, {1'000'000'000, 5}};
+    REQUIRE(::futimens(one.file.get(), times) == 0);
+    FileStamp stamp = stamp_of(one.file.get()).value();
+    CHECK((stamp.seconds == 1'000'000'000 && stamp.nanoseconds == 5));
+    DataReader reader = reader_with({stamp}), careless = reader_with({});
+    std::string buffer(1000, 0);
+    FileData file = one.data();
+    REQUIRE(reader.read(file, 10, buffer) == 1000);
+    // Of another block, with bytes that can be unpacked: only the time tells.
+    char byte = 0;
+    auto last = static_cast<off_t>(stamp.size - 1);
+    REQUIRE(::pread(one.file.get(), &byte, 1, last) == 1);
+    REQUIRE(::pwrite(one.file.get(), &byte, 1, last) == 1);
+    CHECK(careless.read(file, 10, buffer) == 1000);
+    CHECK(reader.read(file, 10, buffer) == -EIO);
+    CHECK(reader.read(file, 200000, buffer) == -EIO);
+    // One that is as it was counts again, and a size tells too.
+    REQUIRE(::futimens(one.file.get(), times) == 0);
+    CHECK(reader.read(file, 10, buffer) == 1000);
+    REQUIRE(::ftruncate(one.file.get(), last) == 0);
+    REQUIRE(::futimens(one.file.get(), times) == 0);
+    CHECK(reader.read(file, 10, buffer) == -EIO);
+    CHECK(stamp_of(-1) == std::nullopt);
 }
 
 TEST_CASE("the cache keeps what was used last, within its limit", "[squash]") {

@@ -117,6 +117,28 @@ TEST_CASE("names are found and inodes numbered from the root, breadth first", "[
     CHECK_FALSE(index.inode(305));
 }
 
+TEST_CASE("all of a tree is put into a directory of a new root", "[squash]") {
+    Sample sample;
+    std::vector<LayerInfo> layers(1);
+    Tree tree = read_tree(sample.file.get(), "layer", 0, layers[0]);
+    put_below(tree, "top");
+    Index before = Index::from_bytes(sample.bytes), index = Index::from_bytes(build_index(tree, layers, {}));
+    CHECK(index.inode_count() == before.inode_count() + 1);
+    CHECK(index.entry_count(1) == 1);
+    CHECK(index.entry(1, 0)->name == "top");
+    CHECK(index.inode(1)->nlink == 3);
+    CHECK((index.parent(1) == 1 && index.parent(2) == 1 && index.parent(3) == 2));
+    for (uint32_t number = 1; number <= before.inode_count(); ++number) {
+        auto was = before.inode(number), is = index.inode(number + 1);
+        REQUIRE((was && is));
+        CHECK((was->mode == is->mode && was->size == is->size && was->nlink == is->nlink && was->mtime == is->mtime));
+        CHECK(before.entry_count(number) == index.entry_count(number + 1));
+        CHECK(before.symlink_target(number) == index.symlink_target(number + 1));
+    }
+    for (const char* name : {"d", "fifo", "link"}) CHECK(index.lookup(2, name) == before.lookup(1, name) + 1);
+    for (int i = 0; i < 300; ++i) CHECK(index.lookup(3, std::to_string(i)) == before.lookup(2, std::to_string(i)) + 1);
+}
+
 TEST_CASE("xattrs are given by name and in full", "[squash]") {
     Sample sample;
     Index index = Index::from_bytes(sample.bytes);

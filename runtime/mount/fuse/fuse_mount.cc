@@ -33,7 +33,7 @@ std::string fuse_device_hint(int number, mode_t mode, const std::string& selinux
     if (number == EACCES || number == EPERM)
         return "; its mode must be 0666 (chmod 666 /dev/fuse, or the udev rules of the fuse3 package)";
     if (number == ENOENT || number == ENODEV || number == ENXIO)
-        return "; load the kernel module (modprobe fuse), or set mount.engine to \"unpack\"";
+        return "; load the kernel module (modprobe fuse); an image alone can do without, by mount.engine = \"unpack\"";
     return {};
 }
 

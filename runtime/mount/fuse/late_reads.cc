@@ -8,6 +8,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "runtime/base/thread_buffer.hh"
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/served.hh"
 
@@ -48,6 +49,7 @@ bool LateReads::next(ReadRequest& out) {
 }
 
 void LateReads::work() {
+    ThreadBuffer::set_owner(&served_);
     ReadRequest read{};
     while (next(read)) {
         use_channel(session_, read.channel, nullptr);

@@ -28,6 +28,7 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/base/thread_buffer.hh"
 #include "runtime/mount/fuse/busy_poll.hh"
 #include "runtime/mount/fuse/channel.hh"
 #include "runtime/mount/fuse/fuse_mount.hh"
@@ -105,7 +106,8 @@ void answer_requests(fuse_session* session, int device, WorkerPool& others, cons
 }
 
 /// The life of a further thread.
-void work(fuse_session* session, int device, WorkerPool& others) {
+void work(fuse_session* session, int device, WorkerPool& others, const Served& served) {
+    ThreadBuffer::set_owner(&served);
     answer_requests(session, device, others, [&](fuse_buf& request) {
         others.park_if_idle();
         return receive(session, request);
@@ -125,6 +127,7 @@ void give_memory_back(Served& served) {
 #endif
     served.data.shrink();
     served.index.shrink();
+    ThreadBuffer::forget(&served);
 #ifdef __GLIBC__
     // Blocks were many pieces of the heaps of several threads.
     ::malloc_trim(0);
@@ -158,10 +161,12 @@ void serve(ThreadStart& start) {
     layers.pop_back();
     std::vector<squash::LayerInfo> about = start.index->layers();
     Served served{*start.index,
-                  squash::DataReader(std::move(layers), about, start.options.cache_bytes, start.options.coming),
+                  squash::DataReader(std::move(layers), about, start.options.cache_bytes, start.options.coming,
+                                     start.options.stamps),
                   start.options.uid,
                   start.options.gid,
                   start.options.modes};
+    ThreadBuffer::set_owner(&served);
     served.reads = start.options.reads.get();
     served.prefetcher = start.options.prefetcher;
 
@@ -179,7 +184,9 @@ void serve(ThreadStart& start) {
     if (start.options.coming.arrivals) served.late = &late.emplace(session.get(), served);
 
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
-                      [&](WorkerPool& workers, size_t number) { work(session.get(), clones[number].get(), workers); },
+                      [&](WorkerPool& workers, size_t number) {
+                          work(session.get(), clones[number].get(), workers, served);
+                      },
                       [&] { give_memory_back(served); });
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(cpus > 1 ? start.options.busy_poll : std::chrono::microseconds{});

@@ -206,19 +206,30 @@ Fd new_file_system(const plan::Mount& mount, FreshDirectories& fresh) {
     return made;
 }
 
+}  // namespace
+
+Source source_at(int place, const plan::Mount& mount) {
+    bool directory = S_ISDIR(sys::stat_of(place, "the source").st_mode);
+    Source out{sys::open_tree_clone(place, mount.recursive && directory, "the source"), directory};
+    sys::set_mount_attributes(out.tree.get(), flags_of(mount, false), 0, true, "it", propagation_of(mount));
+    return out;
+}
+
+namespace {
+
 /// A part of the container's own files, which are there only now; empty for an optional one that is missing.
 Source take_inside(const Root& root, const Doing& doing) {
     const plan::Mount& mount = doing.mount;
     try {
-        Fd place = root.open(mount.source, Missing::fails);
-        bool directory = S_ISDIR(sys::stat_of(place.get(), "the source").st_mode);
-        Source out{sys::open_tree_clone(place.get(), mount.recursive && directory, "the source"), directory};
-        sys::set_mount_attributes(out.tree.get(), flags_of(mount, false), 0, true, "it", propagation_of(mount));
-        return out;
+        return source_at(root.open(mount.source, Missing::fails).get(), mount);
     } catch (const SysError& error) {
         if (mount.optional && error.number() == ENOENT) return {};
         throw Error(cat(doing.text(), ": ", error.what()));
     }
+}
+
+bool is_called_squashfs(const std::string& path) {
+    return path.ends_with(".sqsh") || path.ends_with(".squashfs") || path.ends_with(".sqfs");
 }
 
 /// The mount point, checked: of the same kind as what is mounted, and not the root.
@@ -234,15 +245,20 @@ Fd open_target(const Root& root, const Doing& doing, bool directory) {
     bool is_directory = S_ISDIR(st.st_mode);
     if (is_directory == directory) return target;
     throw Error(cat(doing.text(), ": the target is ",
-                    is_directory ? "a directory and the source is none" : "no directory and the source is one"));
+                    is_directory ? "a directory and the source is none" : "no directory and the source is one",
+                    is_directory && is_called_squashfs(doing.mount.source)
+                        ? "; for what is in a squashfs file add the flag squashfs"
+                        : ""));
 }
 
 }  // namespace
 
 std::string described(const plan::Mount& mount, const plan::Origin& origin) {
-    std::string what = mount.kind == plan::Mount::Kind::tmpfs  ? "a tmpfs"
-                       : mount.kind == plan::Mount::Kind::bind ? printable(mount.source, 4096)
-                                                               : cat("a new ", mount.source);
+    using Kind = plan::Mount::Kind;
+    bool has_path = mount.kind == Kind::bind || mount.kind == Kind::squashfs;
+    std::string what = mount.kind == Kind::tmpfs ? "a tmpfs"
+                       : has_path                ? printable(mount.source, 4096)
+                                                 : cat("a new ", mount.source);
     return cat("mounting ", what, " at ", printable(mount.target, 4096), " (", origin, ")");
 }
 
@@ -258,10 +274,15 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const pla
     return sources;
 }
 
+bool comes_from_elsewhere(const plan::Mount& mount) {
+    using Kind = plan::Mount::Kind;
+    return mount.kind == Kind::bind || mount.kind == Kind::proc || mount.kind == Kind::squashfs;
+}
+
 void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& taken,
             FreshDirectories& fresh) {
     using Kind = plan::Mount::Kind;
-    bool is_new = mount.kind != Kind::bind && mount.kind != Kind::proc;
+    bool is_new = !comes_from_elsewhere(mount);
     Doing doing{mount, origin};
     Source own = mount.inside ? take_inside(root, doing) : Source();
     const Source& source = mount.inside ? own : taken;

@@ -14,7 +14,15 @@ namespace berth::mount {
 struct Source {
     Fd tree;
     bool directory = false;
+    /// A directory without a tree comes later: what a file server has to serve first.
+    bool is_there() const { return tree || directory; }
 };
+
+/// Whether `mount` is of a source, and no new file system.
+bool comes_from_elsewhere(const plan::Mount& mount);
+
+/// A clone of what is at `place` (O_PATH), with the flags of `mount`. Throws SysError.
+Source source_at(int place, const plan::Mount& mount);
 
 /// Opens the source of every bind in `edits` as the caller sees it, clones it and gives it its flags (nosuid, nodev
 /// save devices, ro, noexec; private). One element an edit. Must come before anything is mounted over the node's

@@ -121,6 +121,18 @@ Fd new_overlay_on_disk(const OverlayOptions& options) {
 
 }  // namespace
 
+void make_read_only_overlay(int folder, bool small_inode_numbers) {
+    for (const char* name : {"empty", "root"})
+        if (::mkdirat(folder, name, 0755) != 0) throw SysError(cat("creating the staging directory ", name));
+    if (::fchdir(folder) != 0) throw SysError("entering the staging area of the container");
+    // The kernel wants two directories where nothing is written.
+    Fd overlay = mount_overlay({{"source", "berth"},
+                                {"lowerdir", "lower:empty"},
+                                {"xino", small_inode_numbers ? "off" : "on"},
+                                {"userxattr", "", true}});
+    sys::move_mount_to(overlay.get(), staging_directory(folder, "root").get(), "an overlay");
+}
+
 Root Root::make_overlay(int staging, const OverlayOptions& options) {
     if (::fchdir(staging) != 0) throw SysError("entering the staging area of the container");
     Fd overlay = options.on_disk ? new_overlay_on_disk(options) : new_overlay(options, "upper", "work");

@@ -22,6 +22,10 @@ Fd make_staging(uint64_t size);
 /// The directory `name` of the staging area, O_PATH.
 Fd staging_directory(int staging, const std::string& name);
 
+/// Lays an overlay that nobody can write to over `folder`/lower and attaches it at `folder`/root; makes the directories
+/// root and empty there. Changes the working directory. Throws Error.
+void make_read_only_overlay(int folder, bool small_inode_numbers);
+
 /// Whether what is looked up must be there already or is made.
 enum class Missing { fails, directory, file };
 

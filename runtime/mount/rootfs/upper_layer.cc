@@ -130,10 +130,9 @@ bool Planner::put(const plan::Mount& mount) {
     using Kind = plan::Mount::Kind;
     // What lies there is known only in the container.
     if (mount.inside) surprising_ = true;
-    bool fresh = mount.kind != Kind::bind && mount.kind != Kind::proc,
-         own = edits_[position_].origin.text() == "system";
+    bool fresh = !comes_from_elsewhere(mount), own = edits_[position_].origin.text() == "system";
     const Source& source = facts_.sources[position_];
-    if ((!fresh && !source.tree) || mount.kind == Kind::mask) return false;
+    if ((!fresh && !source.is_there()) || mount.kind == Kind::mask) return false;
     bool directory = fresh || source.directory, inside = covered(mount.target);
     std::optional<Spot> spot = inside ? std::nullopt : find(mount.target);
     // A link of the image, or in what was mounted of the node, leads elsewhere. In the kernel's file systems there is

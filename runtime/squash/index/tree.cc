@@ -1,5 +1,7 @@
 #include "runtime/squash/index/tree.hh"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "runtime/squash/index/shown_mode.hh"
@@ -52,6 +54,17 @@ void restore_modes(Tree& upper, const Tree& lower, plan::ImageModes shown) {
             if (uint32_t found = image.find(below, over.name(over.children[i])); found != Node::none)
                 pending.push_back({over.children[i].node, found});
     }
+}
+
+void put_below(Tree& tree, std::string_view name) {
+    TreeData& data = tree.data();
+    for (Child& child : data.children) ++child.node;
+    for (Node& node : data.nodes) ++node.parent;
+    Node root{.mode = S_IFDIR | 0755, .mtime = data.nodes[0].mtime, .first = data.children.size(), .count = 1};
+    data.nodes.insert(data.nodes.begin(), root);
+    data.nodes[1].parent = 0;
+    data.children.push_back({data.text.size(), 1, static_cast<uint32_t>(name.size())});
+    data.text += name;
 }
 
 }  // namespace berth::squash

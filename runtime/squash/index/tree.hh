@@ -45,6 +45,9 @@ Tree merge(std::vector<Tree> layers);
 /// those that the container has shown for them (shown_mode.hh).
 void restore_modes(Tree& upper, const Tree& lower, plan::ImageModes shown);
 
+/// Puts all that is in `tree` into the directory `name` of a new root; the old root is that directory.
+void put_below(Tree& tree, std::string_view name);
+
 /// The bytes of an index file of `tree` (which has no whiteouts left), with what the runtime needs of the image's
 /// config.
 std::string build_index(const Tree& tree, const std::vector<LayerInfo>& layers, const plan::ImageConfig& config);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <optional>
 
 #include "runtime/base/arrivals.hh"
 #include "runtime/base/sys.hh"
@@ -28,6 +29,9 @@ struct Layer {
     Fd file;
     Codec codec = Codec::none;
     uint32_t block_size = 0;
+    std::optional<FileStamp> stamp = {};
+    /// To be asked when its bytes have been read.
+    bool is_unchanged() const { return !stamp || has_stamp(file.get(), *stamp); }
 };
 
 /// A stored block and the bytes it unpacks to.
@@ -287,7 +291,7 @@ int DataReader::Impl::wait(const FileData& file, uint64_t offset, uint64_t size,
 }
 
 DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
-                       ComingLayers coming) {
+                       ComingLayers coming, const std::vector<FileStamp>& stamps) {
     uint32_t largest = 0;
     for (const LayerInfo& layer : layers) largest = std::max(largest, layer.block_size);
     impl_ = std::make_unique<Impl>(cache_bytes, largest);
@@ -296,6 +300,7 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
     for (size_t i = 0; i < std::min(layer_files.size(), layers.size()); ++i)
         impl_->layers.push_back(
             {std::move(layer_files[i]), layers[i].codec, std::min(layers[i].block_size, largest_block)});
+    for (size_t i = 0; i < std::min(stamps.size(), impl_->layers.size()); ++i) impl_->layers[i].stamp = stamps[i];
 }
 
 DataReader::~DataReader() = default;
@@ -303,7 +308,6 @@ DataReader::~DataReader() = default;
 void DataReader::shrink() {
     impl_->cache.clear();
     impl_->checked.clear();
-    ThreadBuffer::forget_all();
 }
 
 bool DataReader::is_here(const FileData& file, uint64_t offset, uint64_t size) const {
@@ -330,7 +334,7 @@ long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out
     if (int problem = impl_->read_blocks(file, at)) return problem;
     if (!at.out.empty())
         if (int problem = impl_->read_tail(file, at.offset, at.out)) return problem;
-    return static_cast<long>(out.size());
+    return impl_->layers[file.layer].is_unchanged() ? static_cast<long>(out.size()) : -EIO;
 }
 
 }  // namespace berth::squash

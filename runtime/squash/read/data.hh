@@ -8,6 +8,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/squash/index/index.hh"
+#include "runtime/squash/read/file_stamp.hh"
 
 namespace berth {
 class Arrivals;
@@ -31,8 +32,9 @@ class DataReader {
   public:
     /// Takes the layer files in the order of Index::layers(). `cache_bytes` bounds the decompressed blocks kept
     /// (fragments, partial blocks).
+    /// What is read of a file that no longer has its stamp of `stamps` is -EIO; those without one are not asked.
     DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
-               ComingLayers coming = {});
+               ComingLayers coming = {}, const std::vector<FileStamp>& stamps = {});
     ~DataReader();
 
     /// Fills `out` with the bytes of `file` at `offset`. Returns the number of bytes read (short only at the end of the
@@ -40,7 +42,8 @@ class DataReader {
     long read(const FileData& file, uint64_t offset, std::span<char> out,
               const std::function<bool()>& interrupted = {});
 
-    /// Gives back what is kept of reads that are over, the buffers of threads among it. Nobody may read meanwhile.
+    /// Gives back what is kept of reads that are over, but for the buffers of threads (ThreadBuffer::forget()). Nobody
+    /// may read meanwhile.
     void shrink();
 
     /// False when read() would wait.
