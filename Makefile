@@ -201,7 +201,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
 .PHONY: all plugin tests unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
-  bench-again bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
+  bench-again bench-data bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
   bench-start pictures \
   soak soak-run bench-ab \
   install install-files install-enroot install-apptainer install-mig deb rpm dist tarball tidy wrap format \
@@ -530,6 +530,7 @@ bench-image        a pull of a large image beside its parts and other tools; SCA
 bench-again        a pull when little or nothing is new
 bench-early        starts of a large image over a slow link
 bench-io           reading in an image beside a directory and the kernel's squashfs
+bench-data         many small files in a squashfs file beside squashfuse_ll and a directory
 bench-import       an import of Python's frameworks in a new container beside other mounts
 bench-noise        what a container costs a program that computes on all CPUs
 bench-gpu          what a container costs on a node with a GPU

@@ -56,6 +56,13 @@ TURNS ?= 15
 bench-import: all
 	python3 tests/bench/import.py $(BUILD) --turns $(TURNS) $(if $(SMALL),--small) --json $(BUILD)/bench-import.json
 
+# 200,000 small files in a squashfs file that is mounted in a container, beside squashfuse_ll and a directory; as root,
+# who drops to an ordinary user. TURNS of each; FILES of them.
+FILES ?= 200000
+bench-data: all
+	python3 tests/bench/data.py $(BUILD) --files $(FILES) $(if $(filter-out 15,$(TURNS)),--turns $(TURNS)) \
+	  --json $(BUILD)/bench-data.json
+
 # A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with
 # `make soak-run IMAGE=...` outside of Slurm (as an ordinary user).
 STARTS ?= 1000
