@@ -134,7 +134,9 @@ void Remover::layers(const Inventory& inventory, const Remainder& rest) {
 void Remover::strays(const Inventory& inventory) {
     if (dry_ || !certain_) return;
     store_.sweep_pins();
-    for (const StoredTag& tag : inventory.stray_tags) forget_tag(store_, tag);
+    for (const StoredTag& tag : inventory.stray_tags)
+        // What a tag of a SIF file meant last goes with the file.
+        if (!tag.is_record() || sif_path(store_, tag.digest).empty()) forget_tag(store_, tag);
     for (const StoredImageIndex& index : inventory.image_indexes)
         if (std::none_of(inventory.images.begin(), inventory.images.end(),
                          [&](const StoredImage& image) { return image.digest == index.image; }))

@@ -49,7 +49,11 @@ class Verifier {
           scope_(scope),
           keyrings_(keyrings),
           check_(check),
-          sif_(squash::read_sif(fd, what)) {}
+          sif_(squash::read_sif(fd, what)) {
+        std::set<uint32_t> seen;
+        for (const Descriptor& one : sif_.used)
+            if (uint32_t id = one.id; !seen.insert(id).second) refuse(cat("two objects have the number ", id));
+    }
 
     std::vector<SifSignature> all() const {
         std::vector<SifSignature> out;

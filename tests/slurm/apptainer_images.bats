@@ -71,6 +71,10 @@ fails() {
     "apptainer --silent exec oras://$sif/apps:1 sh -c 'echo \$APPTAINER_CONTAINER \$APPTAINER_NAME'"
   run -0 sifs "apptainer inspect --runscript oras://$sif/apps:1"
   expect_output_like 'echo image runs'
+  # Looking after the store knows of it, and what the tag meant stays as long as the file.
+  run -0 sifs 'berth verify; berth gc --age 30'
+  expect_output_like ' 0 problems'
+  prints image "BERTH_STORE_PULL=never apptainer --silent exec oras://$sif/apps:1 sh -c 'echo \$OF_IMAGE'"
 }
 
 @test "exec oras:// in a step: the tasks of a node share the container, each node fetches the file" {

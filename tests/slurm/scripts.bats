@@ -190,9 +190,11 @@ END
   expect_status 125
   expect_output_like 'no.sqsh'
   run -1 here 'test -e copy2.sqsh'
-  run here 'berth import -o copy2.sqsh ./tree'
+  run -0 here 'berth import -o of-tree.sqsh ./tree; unsquashfs -cat of-tree.sqsh hello'
+  expect_equal "$output" of-tar
+  run here 'mkfifo pipe; berth import -o copy2.sqsh ./pipe'
   expect_status 125
-  expect_output_like 'no regular file'
+  expect_output_like 'neither a regular file nor a directory'
 }
 
 @test "a limit of file sizes and a page of a proxy are told in words" {

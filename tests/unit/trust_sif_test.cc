@@ -181,6 +181,15 @@ TEST_CASE("a signature of a SIF file that does not fit is refused in a line that
     CHECK(apart.problem() == "verifying x.sif: object 4 is in no group");
 }
 
+TEST_CASE("objects of a SIF file that have one number are refused, whichever is asked for", "[trust]") {
+    Scene scene;
+    scene.sign(scene.statement().dump());
+    uint32_t third = 3;
+    scene.put_bytes(sys::bytes_of(third), 4096 + 1 * sizeof(Descriptor) + offsetof(Descriptor, id));
+    CHECK(scene.problem() == "verifying x.sif: two objects have the number 3");
+    CHECK(scene.problem({.object = 3}) == "verifying x.sif: two objects have the number 3");
+}
+
 TEST_CASE("each of several signatures of a SIF file has to be good", "[trust]") {
     Scene scene;
     scene.sign(scene.statement().dump());

@@ -101,7 +101,7 @@ Digest asked_sif(const store::Store& store, const plan::Reference& reference, co
     plan::Reference record = record_of_sif(reference);
     auto known = store.find_tag(record);
     if (!reference.digest && !(known && known->digest == manifest))
-        store.put_tag(record, {manifest, static_cast<int64_t>(::time(nullptr)), "", cat("oras://", reference.text())});
+        store.put_tag(record, {manifest, static_cast<int64_t>(::time(nullptr)), "", ""});
     return manifest;
 }
 
