@@ -10,6 +10,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/edit_list.hh"
+#include "runtime/plan/ssh.hh"
 #include "runtime/request/mounts.hh"
 
 namespace berth::apptainer {
@@ -321,17 +322,6 @@ class Translator {
 
 constexpr const char* prompt = "Apptainer> ";
 
-/// In single quotes, for a shell.
-std::string quoted(std::string_view text) {
-    std::string out = "'";
-    for (char letter : text)
-        if (letter == '\'')
-            out += "'\\''";
-        else
-            out += letter;
-    return out + "'";
-}
-
 /// In double quotes, so that it puts in variables; $$ stands for a dollar sign.
 std::string for_shell(std::string_view text) {
     std::string out = "\"";
@@ -494,7 +484,7 @@ std::vector<std::string> script_reader(const std::vector<std::string>& set, cons
                           "; ");
         }
     };
-    add(set, quoted);
+    add(set, [](std::string_view text) { return plan::shell_word(std::string(text)); });
     add(variables.expanded, for_shell);
     add(variables.evaluated, in_double_quotes);
     return {"/bin/sh", "-c", script + "exec \"$@\"", "sh"};

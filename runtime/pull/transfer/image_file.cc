@@ -9,24 +9,12 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
+#include "runtime/plan/ssh.hh"
 #include "runtime/squash/index/tree_data.hh"
 
 namespace berth::pull {
 
 namespace {
-
-/// `text` as one word of a shell.
-std::string quoted(const std::string& text) {
-    std::string out = "'";
-    for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    return out + "'";
-}
-
-std::string quoted(const std::vector<std::string>& words) {
-    std::string out;
-    for (const std::string& word : words) out += " " + quoted(word);
-    return out;
-}
 
 /// zlib's quickest level takes a third of the time of its usual one, for files that are a tenth larger.
 unsigned level_of(plan::LayerCodec codec) {
@@ -51,12 +39,12 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     if (config.entrypoint == enroot_script) return {{"etc/environment", environment}};
     std::string rc;
     if (!config.working_dir.empty()) {
-        std::string directory = quoted(config.working_dir);
+        std::string directory = plan::shell_word(config.working_dir);
         rc += cat("mkdir -p ", directory, " 2> /dev/null\ncd ", directory, " && unset OLDPWD || exit 1\n\n");
     }
     rc += cat("if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\nif [ $# -gt 0 ]; then\n    exec",
-              quoted(config.entrypoint), " \"$@\"\nelse\n    exec", quoted(config.entrypoint), quoted(config.cmd),
-              "\nfi\n");
+              shell_words(config.entrypoint), " \"$@\"\nelse\n    exec", shell_words(config.entrypoint),
+              shell_words(config.cmd), "\nfi\n");
     return {{"etc/environment", environment}, {"etc/rc", rc}};
 }
 

@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.hh"
+#include "runtime/plan/ssh.hh"
+#include "runtime/request/expand.hh"
 
 namespace berth::pull {
 
@@ -19,26 +21,10 @@ using nlohmann::json;
 
 constexpr uint32_t script = 0755;
 
-bool is_variable(std::string_view name) {
-    auto letter = [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    return !name.empty() && letter(name.front()) &&
-           std::ranges::all_of(name, [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 std::string in_double_quotes(std::string_view text) {
     std::string out = "\"";
     for (char c : text) out += std::string_view("\"$`\\").find(c) == std::string_view::npos ? "" : "\\", out += c;
     return out + "\"";
-}
-
-std::string in_single_quotes(const std::vector<std::string>& words) {
-    std::string out;
-    for (const std::string& word : words) {
-        out += " '";
-        for (char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-        out += "'";
-    }
-    return out;
 }
 
 /// Variables that the caller has win, but for PATH: as of every image that Apptainer has converted.
@@ -47,7 +33,7 @@ std::string variables_script(const std::vector<std::string>& env) {
     for (const std::string& variable : env) {
         size_t equals = variable.find('=');
         std::string name = variable.substr(0, equals);
-        if (equals == variable.npos || !is_variable(name)) continue;
+        if (equals == variable.npos || !plan::is_variable_name(name)) continue;
         std::string value = in_double_quotes(variable.substr(equals + 1));
         out += name == "PATH" ? cat("export PATH=", value, "\n")
                               : cat("export ", name, "=\"${", name, ":-", value, "}\"\n");
@@ -60,8 +46,8 @@ std::string run_script(const plan::ImageConfig& process) {
     std::vector<std::string> otherwise = process.cmd;
     if (process.entrypoint.empty() && otherwise.empty()) otherwise = {"/bin/sh"};
     std::string out = "#!/bin/sh\n";
-    if (!otherwise.empty()) out += cat("[ $# -gt 0 ] || set --", in_single_quotes(otherwise), "\n");
-    return out + cat("exec", in_single_quotes(process.entrypoint), " \"$@\"\n");
+    if (!otherwise.empty()) out += cat("[ $# -gt 0 ] || set --", shell_words(otherwise), "\n");
+    return out + cat("exec", shell_words(process.entrypoint), " \"$@\"\n");
 }
 
 /// A script of /.singularity.d/actions, for releases that read them in the image.
@@ -130,6 +116,12 @@ int64_t time_of(const std::string& text) {
 }
 
 }  // namespace
+
+std::string shell_words(const std::vector<std::string>& words) {
+    std::string out;
+    for (const std::string& word : words) out += " " + plan::shell_word(word);
+    return out;
+}
 
 void read_config_text(SifOrigin& origin, std::string_view config) {
     json document = json::parse(config, nullptr, false);

@@ -27,6 +27,9 @@ struct SifOrigin {
 /// config is one is judged elsewhere.
 void read_config_text(SifOrigin& origin, std::string_view config);
 
+/// Each word behind a blank, as a shell reads it back.
+std::string shell_words(const std::vector<std::string>& words);
+
 /// The file without its partition.
 squash::SifForm sif_form(const SifOrigin& origin);
 
