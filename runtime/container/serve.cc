@@ -63,7 +63,7 @@ squash::DataReader reader_of(const ContainerImage& image) {
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
-    return squash::DataReader(std::move(files), image.index.layers(), 1 << 20, image.coming);
+    return squash::DataReader(std::move(files), image.index.layers(), 1 << 20, image.coming, {.sums = image.sums});
 }
 
 Fd new_folder(int parent, const std::string& name) {
@@ -105,6 +105,7 @@ ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const pl
     options.reads = image.reads.log;
     options.prefetcher = out.prefetcher.channel.get();
     options.coming = std::move(image.coming);
+    options.guards.sums = std::move(image.sums);
     // That is for the start alone, and looks at what the server's threads do not have open.
     options.coming.interrupted = {};
     mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
@@ -126,7 +127,7 @@ void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan:
                 Fd folder = new_folder(staging, cat("squashfs", number));
                 SquashfsFile& file = mounts.files[number];
                 mount::ServerOptions options = server_options(plan, site);
-                options.stamps = file.stamps;
+                options.guards.stamps = file.stamps;
                 mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
                                     new_folder(folder.get(), "lower").get());
                 mount::make_read_only_overlay(folder.get(), small_inode_numbers);

@@ -35,7 +35,7 @@ void extract(ContainerImage& image, int directory, plan::ImageModes modes, const
         files.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) throw SysError("opening a layer once more");
     }
-    squash::DataReader reader(std::move(files), image.index.layers(), cache_bytes);
+    squash::DataReader reader(std::move(files), image.index.layers(), cache_bytes, {}, {.sums = image.sums});
     std::string work = cat("extracting ", what);
     Reporter reporter(work, watch);
     squash::extract_tree(image.index, reader, directory, std::min(usable_cpus(), thread_limit), what,

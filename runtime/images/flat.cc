@@ -59,6 +59,10 @@ void flatten(const OpenedImage& opened, const store::Store& store, const store::
 void use_flat(OpenedImage& opened, const std::string& text, const plan::Identity& identity, const plan::Caller& caller,
               const plan::Site& site, const PullWatch& watch) {
     if (site.mount.engine != plan::MountEngine::squashfuse || !opened.image.directory.empty()) return;
+    if (opened.image.sums)
+        throw Error(cat("image ", printable(text, 1024),
+                        ": the signature policy wants it signed, and squashfuse_ll reads the file by itself, whatever "
+                        "it is by then; ask the site for mount.engine = \"berth\" or \"unpack\""));
     std::string program = mount::find_program_server(), what = cat("image ", printable(text, 1024)),
                 work = cat("flattening ", what);
     store::FlatOwner owner{identity.inside_uid, identity.inside_gid};

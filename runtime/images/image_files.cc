@@ -89,7 +89,7 @@ std::string ImageFiles::text(const std::string& path) const {
         layers.emplace_back(::fcntl(layer.get(), F_DUPFD_CLOEXEC, 0));
         if (!layers.back()) throw SysError("opening the image once more");
     }
-    squash::DataReader reader(std::move(layers), image_.index.layers(), file_limit);
+    squash::DataReader reader(std::move(layers), image_.index.layers(), file_limit, {}, {.sums = image_.sums});
     std::string out(file->size, '\0');
     return reader.read(*file, 0, out) == static_cast<long>(out.size()) ? out : std::string();
 }

@@ -58,6 +58,8 @@ void read_lines(const Child& child, const PullWatch& watch, const std::function<
 }
 
 Digest key_in_store(const OpenedImage& opened, const store::Store& store) {
+    // What was verified, whatever the file was when it was made into something else before.
+    if (opened.image.sums) return Digest::from_hex(opened.image.sums->content).value();
     if (!opened.digest) return store::file_key(opened.image.layers.at(0).get());
     return store.image_of(*opened.digest).value_or(*opened.digest);
 }

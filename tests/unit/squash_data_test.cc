@@ -171,7 +171,7 @@ TEST_CASE("hostile: what is read of a file that has changed since its tables wer
     auto reader_with = [&](const std::vector<FileStamp>& stamps) {
         std::vector<Fd> files;
         files.emplace_back(::fcntl(one.file.get(), F_DUPFD_CLOEXEC, 0));
-        return DataReader(std::move(files), one.layers, 8 << 20, {}, stamps);
+        return DataReader(std::move(files), one.layers, 8 << 20, {}, {.stamps = stamps});
     };
     // Long ago, so that each write makes it later.
     timespec times[2] = {{1'000'000'000, 5}, {1'000'000'000, 5}};

@@ -162,7 +162,7 @@ void serve(ThreadStart& start) {
     std::vector<squash::LayerInfo> about = start.index->layers();
     Served served{*start.index,
                   squash::DataReader(std::move(layers), about, start.options.cache_bytes, start.options.coming,
-                                     start.options.stamps),
+                                     start.options.guards),
                   start.options.uid,
                   start.options.gid,
                   start.options.modes};

@@ -12,7 +12,6 @@
 #include "runtime/config/words.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
-#include "runtime/squash/read/file_stamp.hh"
 #include "runtime/squash/read/read_log.hh"
 
 namespace berth::mount {
@@ -26,9 +25,7 @@ struct ServerOptions {
     std::chrono::microseconds busy_poll{100};
     size_t cache_bytes = 0;  ///< decompressed blocks kept
     squash::ComingLayers coming = {};  ///< reads of what has still to come wait, and others do not
-    /// of each layer file, when its tables were read: what is read of one that has changed since is an error; empty:
-    /// they do not change
-    std::vector<squash::FileStamp> stamps = {};
+    squash::Guards guards = {};  ///< of layer files that others may write to
     /// of what is read, and where to tell whether it is what its list has (see prefetcher.hh; -1: nowhere)
     std::shared_ptr<squash::ReadLog> reads = {};
     int prefetcher = -1;

@@ -39,8 +39,9 @@ struct Sif {
             refuse("it became shorter while it was read");
     }
     SifObjects objects() const;
-    std::vector<Descriptor> partitions() const;
+    std::vector<Descriptor> partitions(const SifObjects& objects) const;
     Descriptor system(const std::vector<Descriptor>& partitions) const;
+    std::vector<Descriptor> overlays(const std::vector<Descriptor>& partitions) const;
     Extent place_of(const Descriptor& object, const std::string& called) const;
 };
 
@@ -60,8 +61,8 @@ SifObjects Sif::objects() const {
 }
 
 /// Throws for a file that has an image in another form.
-std::vector<Descriptor> Sif::partitions() const {
-    std::vector<Descriptor> out = objects().used;
+std::vector<Descriptor> Sif::partitions(const SifObjects& objects) const {
+    std::vector<Descriptor> out = objects.used;
     bool has_oci = std::erase_if(out, [](const Descriptor& one) {
         return one.type == type_oci_index || one.type == type_oci_blob;
     }) > 0;
@@ -88,6 +89,24 @@ Descriptor Sif::system(const std::vector<Descriptor>& partitions) const {
     return *primary;
 }
 
+std::vector<Descriptor> Sif::overlays(const std::vector<Descriptor>& partitions) const {
+    uint32_t group = system(partitions).group & ~group_mark;
+    std::vector<Descriptor> out;
+    for (const Descriptor& one : partitions) {
+        if (one.role != role_overlay || (group != 0 && group != (one.group & ~group_mark))) continue;
+        // A member of it is at no place for a reference.
+        int32_t file_system = one.file_system;
+        if (file_system != file_system_squashfs)
+            refuse(cat("it has an overlay partition (", file_system_name(file_system),
+                       "), whose files apptainer shows over those of the image and Berth cannot read; make one image "
+                       "of both with apptainer build --sandbox and name the directory"));
+        if (out.size() == overlay_limit)
+            refuse(cat("it has more than ", overlay_limit, " overlay partitions, the limit"));
+        out.push_back(one);
+    }
+    return out;
+}
+
 Extent Sif::place_of(const Descriptor& object, const std::string& called) const {
     if (object.offset < static_cast<int64_t>(sizeof(Header)) || object.size <= 0 || object.offset > size ||
         object.size > size - object.offset)
@@ -107,26 +126,21 @@ bool is_sif(int fd) {
 
 Extent find_sif_partition(int fd, const std::string& what) {
     Sif file = sif_file(fd, what);
-    return file.place_of(file.system(file.partitions()), "system partition");
+    return file.place_of(file.system(file.partitions(file.objects())), "system partition");
 }
 
 std::vector<Extent> find_sif_overlays(int fd, const std::string& what) {
     Sif file = sif_file(fd, what);
-    std::vector<Descriptor> partitions = file.partitions();
-    uint32_t group = file.system(partitions).group & ~group_mark;
     std::vector<Extent> out;
-    for (const Descriptor& one : partitions) {
-        if (one.role != role_overlay || (group != 0 && group != (one.group & ~group_mark))) continue;
-        // A member of it is at no place for a reference.
-        int32_t file_system = one.file_system;
-        if (file_system != file_system_squashfs)
-            file.refuse(cat("it has an overlay partition (", file_system_name(file_system),
-                            "), whose files apptainer shows over those of the image and Berth cannot read; make one "
-                            "image of both with apptainer build --sandbox and name the directory"));
-        if (out.size() == overlay_limit)
-            file.refuse(cat("it has more than ", overlay_limit, " overlay partitions, the limit"));
+    for (const Descriptor& one : file.overlays(file.partitions(file.objects())))
         out.push_back(file.place_of(one, "overlay partition"));
-    }
+    return out;
+}
+
+std::vector<Descriptor> sif_image_parts(const SifObjects& objects, const std::string& what) {
+    Sif file{-1, what, 0};
+    std::vector<Descriptor> partitions = file.partitions(objects), out{file.system(partitions)};
+    for (const Descriptor& one : file.overlays(partitions)) out.push_back(one);
     return out;
 }
 

@@ -33,6 +33,10 @@ struct SifObjects {
     std::vector<sif::Descriptor> used;  ///< in the order of the file
 };
 
+/// The partitions of which an image is made, as the two functions above choose them: that of the system first. Throws
+/// Error naming `what` as they do.
+std::vector<sif::Descriptor> sif_image_parts(const SifObjects& objects, const std::string& what);
+
 /// All of them; each object is within the file. Throws Error naming `what` for what is no SIF file.
 SifObjects read_sif(int fd, const std::string& what);
 

@@ -77,7 +77,10 @@ void check_bounds(const SquashFile& file, const RawSuper& raw) {
 
 void SquashFile::read(std::span<char> out, uint64_t offset) const {
     if (offset > size || out.size() > size - offset) damaged("something points past its end");
-    if (!sys::pread_exact(fd, out, start + offset, printable(what, 4096)))
+    if (sums && sums->read(fd, out, start + offset) != 0)
+        throw Error(cat("reading ", printable(what, 4096),
+                        ": it was changed since its signatures were verified; start again when nobody writes to it"));
+    if (!sums && !sys::pread_exact(fd, out, start + offset, printable(what, 4096)))
         damaged("it is shorter than its superblock says");
 }
 

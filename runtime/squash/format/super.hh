@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/squash/format/codec.hh"
+#include "runtime/squash/format/part_sums.hh"
 
 namespace berth::squash {
 
@@ -14,6 +15,7 @@ struct SquashFile {
     std::string what;
     uint64_t size = 0;   ///< bytes that may be read: what the superblock counts as used
     uint64_t start = 0;  ///< where the squashfs starts in the file behind `fd`; all offsets count from there
+    const PartSums* sums = nullptr;  ///< of what may be read; null: all of it
 
     /// Fills all of `out` with the bytes at `offset`; throws Error past the end.
     void read(std::span<char> out, uint64_t offset) const;

@@ -30,8 +30,11 @@ struct Layer {
     Codec codec = Codec::none;
     uint32_t block_size = 0;
     std::optional<FileStamp> stamp = {};
+    std::shared_ptr<const PartSums> sums = {};
     /// To be asked when its bytes have been read.
     bool is_unchanged() const { return !stamp || has_stamp(file.get(), *stamp); }
+    /// 0, or -errno.
+    int read(std::span<char> out, uint64_t offset) const;
 };
 
 /// A stored block and the bytes it unpacks to.
@@ -84,6 +87,10 @@ int read_exactly(int fd, std::span<char> out, uint64_t offset) {
         offset += static_cast<uint64_t>(got);
     }
     return 0;
+}
+
+int Layer::read(std::span<char> out, uint64_t offset) const {
+    return sums ? sums->read(file.get(), out, offset) : read_exactly(file.get(), out, offset);
 }
 
 /// Offset of block `number` from the start of the file's first block.
@@ -141,11 +148,11 @@ long DataReader::Impl::unpack_to(const Stored& block, std::span<char> out) const
     if (block.bytes() == 0 || block.bytes() > layer.block_size) return -EIO;
     if (block.plain()) {
         if (block.bytes() > out.size()) return -EIO;
-        if (int problem = read_exactly(layer.file.get(), block.first_of(out), block.start)) return problem;
+        if (int problem = layer.read(block.first_of(out), block.start)) return problem;
         return block.is_intact(out.data()) ? static_cast<long>(block.bytes()) : -EIO;
     }
     std::span<char> packed = block.first_of(scratch());
-    if (int problem = read_exactly(layer.file.get(), packed, block.start)) return problem;
+    if (int problem = layer.read(packed, block.start)) return problem;
     if (!block.is_intact(packed.data())) return -EIO;
     long size = unpack(layer.codec, {packed.data(), packed.size()}, out);
     return size < 0 ? -EIO : size;
@@ -183,7 +190,7 @@ int DataReader::Impl::read_part(const Stored& block, uint32_t from, std::span<ch
 int DataReader::Impl::read_plain_part(const Stored& block, uint32_t from, std::span<char> out) {
     if (block.bytes() != block.unpacked) return -EIO;
     std::span<char> whole = block.first_of(scratch());
-    if (int problem = read_exactly(layers[block.layer].file.get(), whole, block.start)) return problem;
+    if (int problem = layers[block.layer].read(whole, block.start)) return problem;
     if (!block.is_intact(whole.data())) return -EIO;
     checked.add({block.layer, block.start}, seconds_now());
     std::memcpy(out.data(), whole.data() + from, out.size());
@@ -207,7 +214,7 @@ int DataReader::Impl::read_run(const FileData& file, Position& at) {
         place += block.bytes();
     }
     size = std::min(size, at.out.size());
-    if (int problem = read_exactly(layer.file.get(), at.out.first(size), at.place + from)) return problem;
+    if (int problem = layer.read(at.out.first(size), at.place + from)) return problem;
     for (size_t done = 0, skip = from; at.number < end; skip = 0, at.skip(file)) {
         Stored block = block_at(file, at.number, at.place);
         bool whole = skip == 0 && block.unpacked <= size - done;
@@ -291,7 +298,7 @@ int DataReader::Impl::wait(const FileData& file, uint64_t offset, uint64_t size,
 }
 
 DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
-                       ComingLayers coming, const std::vector<FileStamp>& stamps) {
+                       ComingLayers coming, const Guards& guards) {
     uint32_t largest = 0;
     for (const LayerInfo& layer : layers) largest = std::max(largest, layer.block_size);
     impl_ = std::make_unique<Impl>(cache_bytes, largest);
@@ -300,7 +307,9 @@ DataReader::DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>
     for (size_t i = 0; i < std::min(layer_files.size(), layers.size()); ++i)
         impl_->layers.push_back(
             {std::move(layer_files[i]), layers[i].codec, std::min(layers[i].block_size, largest_block)});
-    for (size_t i = 0; i < std::min(stamps.size(), impl_->layers.size()); ++i) impl_->layers[i].stamp = stamps[i];
+    for (size_t i = 0; i < std::min(guards.stamps.size(), impl_->layers.size()); ++i)
+        impl_->layers[i].stamp = guards.stamps[i];
+    for (Layer& layer : impl_->layers) layer.sums = guards.sums;
 }
 
 DataReader::~DataReader() = default;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
+#include "runtime/squash/format/part_sums.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/file_stamp.hh"
 
@@ -27,14 +28,19 @@ struct ComingLayers {
     explicit operator bool() const { return arrivals || log; }
 };
 
+/// By what is read of files that others may write to is held to what was there before. What differs is -EIO.
+struct Guards {
+    std::vector<FileStamp> stamps = {};  ///< of each layer file; those without one are not asked
+    std::shared_ptr<const PartSums> sums = {};  ///< of the one file that has all layers; null: none
+};
+
 /// Safe to use from many threads. Corrupt or truncated layer files give EIO, never a crash.
 class DataReader {
   public:
     /// Takes the layer files in the order of Index::layers(). `cache_bytes` bounds the decompressed blocks kept
     /// (fragments, partial blocks).
-    /// What is read of a file that no longer has its stamp of `stamps` is -EIO; those without one are not asked.
     DataReader(std::vector<Fd> layer_files, const std::vector<LayerInfo>& layers, size_t cache_bytes,
-               ComingLayers coming = {}, const std::vector<FileStamp>& stamps = {});
+               ComingLayers coming = {}, const Guards& guards = {});
     ~DataReader();
 
     /// Fills `out` with the bytes of `file` at `offset`. Returns the number of bytes read (short only at the end of the

@@ -67,17 +67,29 @@ class Rewriter {
     std::vector<Child> children_;
 };
 
+/// Of the image, and of the overlay partitions of a SIF file.
+std::vector<Extent> places_in(int fd, const std::string& what) {
+    std::vector<Extent> out{find_squashfs(fd, what)};
+    if (is_sif(fd))
+        for (const Extent& overlay : find_sif_overlays(fd, what)) out.push_back(overlay);
+    return out;
+}
+
+std::vector<Extent> places_in(const PartSums& sums) {
+    std::vector<Extent> out;
+    for (const PartSums::Part& part : sums.parts) out.push_back(part.place);
+    return out;
+}
+
 }  // namespace
 
-ImageTree read_image_file(int fd, const std::string& what, const TreeLimits& limits) {
-    std::vector<Extent> overlays = is_sif(fd) ? find_sif_overlays(fd, what) : std::vector<Extent>();
-    std::vector<LayerInfo> layers(1 + overlays.size());
-    Extent place = find_squashfs(fd, what);
+ImageTree read_image_file(int fd, const std::string& what, const TreeLimits& limits, const PartSums* sums) {
+    std::vector<Extent> places = sums ? places_in(*sums) : places_in(fd, what);
+    std::vector<LayerInfo> layers(places.size());
     std::vector<Tree> trees;
-    trees.push_back(read_tree(fd, what, 0, layers[0], limits, place));
-    if (overlays.empty()) return {std::move(trees[0]), std::move(layers), place};
-    for (size_t i = 0; i < overlays.size(); ++i)
-        trees.push_back(read_tree(fd, what, static_cast<uint32_t>(i + 1), layers[i + 1], limits, overlays[i]));
+    for (size_t i = 0; i < places.size(); ++i)
+        trees.push_back(read_tree(fd, what, static_cast<uint32_t>(i), layers[i], limits, places[i], sums));
+    if (trees.size() == 1) return {std::move(trees[0]), std::move(layers), places[0]};
     for (const Tree& tree : trees)
         if (whiteout_names(tree) > 0)
             throw Error(cat("reading the SIF file ", printable(what, 4096),
@@ -85,7 +97,7 @@ ImageTree read_image_file(int fd, const std::string& what, const TreeLimits& lim
                             "means a removed file; make one image of both with apptainer build --sandbox and name the "
                             "directory"));
     for (size_t i = 1; i < trees.size(); ++i) Rewriter(trees[i].data()).run();
-    return {merge(std::move(trees)), std::move(layers), place};
+    return {merge(std::move(trees)), std::move(layers), places[0]};
 }
 
 std::vector<Fd> for_each_layer(Fd file, size_t count) {

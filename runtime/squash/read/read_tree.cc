@@ -172,8 +172,8 @@ void TreeReader::sort_names() {
 }  // namespace
 
 Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits,
-               const Extent& place) {
-    SquashFile file{fd, what, place.size, place.offset};
+               const Extent& place, const PartSums* sums) {
+    SquashFile file{fd, what, place.size, place.offset, sums};
     Super super = read_super(file);
     Budget budget(file, limits.metadata_bytes);
     Metadata metadata(file, super.codec, budget);

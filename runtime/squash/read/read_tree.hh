@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/squash/format/part_sums.hh"
 #include "runtime/squash/format/sif.hh"
 #include "runtime/squash/index/tree.hh"
 
@@ -18,8 +19,9 @@ struct TreeLimits {
 /// Reads all metadata of the squashfs 4.0 file `fd` (gzip, lzo, xz, lz4, zstd). Files will refer to layer number
 /// `layer`. `info` receives codec and block size (its name is left as it is). Throws Error naming `what` for anything
 /// out of bounds or of another version. The squashfs is all of the file, or the part `place` of it (a partition of a
-/// SIF file): the tree's offsets are those of the whole file either way.
+/// SIF file): the tree's offsets are those of the whole file either way. What is read is held to `sums`, if there
+/// are any.
 Tree read_tree(int fd, const std::string& what, uint32_t layer, LayerInfo& info, const TreeLimits& limits = {},
-               const Extent& place = {});
+               const Extent& place = {}, const PartSums* sums = nullptr);
 
 }  // namespace berth::squash
