@@ -80,10 +80,11 @@ bool says_something(const plan::ImageConfig& config) {
 }
 
 /// What Enroot left in the image's files, or Apptainer, which goes before in a file of its own form.
-SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
+SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer, const FileSums& sums) {
     Fd file(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!file) throw SysError("opening the image once more");
-    squash::DataReader reader(squash::for_each_layer(std::move(file), index.layers().size()), index.layers(), 1 << 20);
+    squash::DataReader reader(squash::for_each_layer(std::move(file), index.layers().size()), index.layers(), 1 << 20,
+                              {}, {.sums = sums});
     uint32_t etc = index.lookup(1, "etc");
     SaidByFiles to_enroot{config_of_enroot(small_file(index, reader, etc, "environment"),
                                            small_file(index, reader, etc, "rc")),
@@ -93,8 +94,8 @@ SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer) {
     return says_something(to_apptainer.config) || !to_apptainer.notes.empty() ? to_apptainer : to_enroot;
 }
 
-ContainerImage open_squashfs(Fd file, const std::string& path) {
-    squash::ImageTree read = tree_of_image_file(file.get(), path);
+ContainerImage open_squashfs(Fd file, const std::string& path, FileSums sums) {
+    squash::ImageTree read = tree_of_image_file(file.get(), path, sums.get());
     auto index_with = [&](const plan::ImageConfig& config) {
         return squash::Index::from_bytes(squash::build_index(read.tree, read.layers, config));
     };
@@ -102,13 +103,14 @@ ContainerImage open_squashfs(Fd file, const std::string& path) {
     auto carried = read.place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
     ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
     if (!carried) {
-        SaidByFiles said = said_in(out.index, file.get(), read.place.size > 0);
+        SaidByFiles said = said_in(out.index, file.get(), read.place.size > 0, sums);
         if (says_something(said.config)) out.index = index_with(said.config);
         out.of_enroot = said.config.entrypoint == enroot_script;
         out.has_scripts = said.has_scripts;
         out.notes = std::move(said.notes);
     }
     out.layers = squash::for_each_layer(std::move(file), read.layers.size());
+    out.sums = std::move(sums);
     return out;
 }
 
@@ -251,21 +253,22 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
     return out;
 }
 
-squash::ImageTree tree_of_image_file(int fd, const std::string& path) {
-    return squash::read_image_file(fd, path, foreign_limits);
+squash::ImageTree tree_of_image_file(int fd, const std::string& path, const squash::PartSums* sums) {
+    return squash::read_image_file(fd, path, foreign_limits, sums);
 }
 
-ContainerImage open_image_file(const std::string& path, const std::function<void(int)>& judge) {
+ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int)>& judge) {
     std::string shown = printable(path, 4096);
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
-    if (judge) judge(file.get());
+    FileSums sums = judge ? judge(file.get()) : nullptr;
+    if (sums) return open_squashfs(std::move(file), path, std::move(sums));
     struct stat st = sys::stat_of(file.get(), shown);
     if (S_ISDIR(st.st_mode)) return open_directory(file, path);
     if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", shown, ": it is no regular file"));
     squash::Extent place = squash::find_squashfs(file.get(), path);
     if (std::string kind = place.size > 0 ? "" : archive_kind(file.get()); !kind.empty())
         throw Error(cat("opening the image ", shown, ": it is an archive; write ", archive_spelling(kind, path)));
-    return open_squashfs(std::move(file), path);
+    return open_squashfs(std::move(file), path, nullptr);
 }
 
 }  // namespace berth

@@ -2,6 +2,7 @@
 // a root file system.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,15 @@
 
 namespace berth {
 
+/// The sums that hold for what is read of a file; null: it need not be what it was.
+using FileSums = std::shared_ptr<const squash::PartSums>;
+
 /// Opens what is at the absolute `path`. Throws Error, with the right spelling for what is another kind of image (an
 /// archive, an OCI layout). `judge` gets the descriptor before anything is read, and throws to refuse it.
-ContainerImage open_image_file(const std::string& path, const std::function<void(int file)>& judge = {});
+ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int file)>& judge = {});
 
 /// The tree of a file that open_image_file() takes for a squashfs or SIF file. Throws Error naming `path`.
-squash::ImageTree tree_of_image_file(int fd, const std::string& path);
+squash::ImageTree tree_of_image_file(int fd, const std::string& path, const squash::PartSums* sums = nullptr);
 
 /// The config of an image that has none in berth's form, from the files that Enroot leaves in a root file system:
 /// NAME=VALUE lines of /etc/environment, the working directory from the one line of /etc/rc that enters it, and

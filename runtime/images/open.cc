@@ -294,9 +294,15 @@ OpenedImage with_prefetch(OpenedImage opened, const plan::Caller& caller, const 
 }
 
 /// What was opened is where it lies now, whatever its path meant before.
-void check_opened_file(const plan::Site& site, const plan::Reference& reference, int file) {
-    check_opened_image(site, reference, file);
-    admit_file(site, sys::opened_path(file));
+OpenedImage open_judged_file(const std::string& path, const plan::Reference& reference, const plan::Caller& caller,
+                             const plan::Site& site, const PullWatch& watch) {
+    AdmittedFile admitted;
+    ContainerImage image = open_image_file(path, [&](int file) {
+        check_opened_image(site, reference, file);
+        admitted = admit_file(site, caller, sys::opened_path(file), file, watch);
+        return admitted.sums;
+    });
+    return {std::move(image), {}, admitted.signer, admitted.rule};
 }
 
 OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site,
@@ -304,7 +310,7 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd, caller.home);
     check_image_here(site, reference);
     if (reference.kind == plan::Reference::Kind::path)
-        return {open_image_file(reference.path, [&](int file) { check_opened_file(site, reference, file); }), {}};
+        return open_judged_file(reference.path, reference, caller, site, watch);
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
     check_is_no_file(text, caller.cwd);
     if (plan::looks_like_image_file(text)) throw Error(plan::missing_file_mistake(text));
@@ -327,8 +333,7 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     check_image_here(site, made_of);
     std::string path = printable(record.image_file, 4096);
     if (!record.image_file.empty()) {
-        OpenedImage out{open_image_file(record.image_file, [&](int file) { check_opened_file(site, made_of, file); }),
-                        {}};
+        OpenedImage out = open_judged_file(record.image_file, made_of, caller, site, watch);
         if (file_identity(record.image_file) != record.identity)
             throw Error(cat("opening the image ", path,
                             " of the container: the file has changed since the container was made of it; put the old "

@@ -93,6 +93,20 @@ Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
 namespace {
 
 std::string sif_name(const Digest& manifest) { return manifest.hex() + ".sif"; }
+std::string verified_name(const Digest& key) { return key.hex() + ".verified"; }
+constexpr size_t verified_limit = 1 << 30;
+
+/// Has `write` fill an empty file, and publishes it whole, by a rename.
+void add_file(const Store& store, const std::string& name, const std::function<void(int file)>& write) {
+    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
+    Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
+    Fd file = sys::open_at(scratch.fd(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    write(file.get());
+    // A name that is there after a crash of the node must be of a whole file.
+    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
+        !sys::synced(unpacked.get()))
+        throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
+}
 
 }  // namespace
 
@@ -104,15 +118,18 @@ std::string sif_path(const Store& store, const Digest& manifest) {
 }
 
 void add_sif(const Store& store, const Digest& manifest, const std::function<void(int file)>& write) {
-    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
-    std::string name = sif_name(manifest);
-    Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
-    Fd file = sys::open_at(scratch.fd(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    write(file.get());
-    // A name that is there after a crash of the node must be of a whole file.
-    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
-        !sys::synced(unpacked.get()))
-        throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
+    add_file(store, sif_name(manifest), write);
+}
+
+std::optional<std::string> verified_text(const Store& store, const Digest& key) {
+    std::string name = verified_name(key);
+    Fd file = sys::open_if_exists(store.directory("unpacked").get(), name, O_RDONLY | O_NOFOLLOW);
+    return file ? std::optional(sys::read_all(file.get(), verified_limit, name)) : std::nullopt;
+}
+
+void remember_verified(const Store& store, const Digest& key, const std::string& text) {
+    std::string name = verified_name(key);
+    add_file(store, name, [&](int file) { sys::write_all(file, text, name); });
 }
 
 void remove_extracted(const Store& store, const Digest& digest) {

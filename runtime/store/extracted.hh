@@ -1,11 +1,12 @@
 // Images that lie in the store in another form: unpacked/<hex>/rootfs, with the modes of mount.modes = "enroot"
 // unpacked/<hex>.enroot/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
 // manifest's digest, or of another key for an image file; and SIF files of registries, unpacked/<hex>.sif, where it is
-// of the artifact's manifest.
+// of the artifact's manifest. And what is known of an image file, unpacked/<hex>.verified.
 #pragma once
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "runtime/config/words.hh"
@@ -43,6 +44,12 @@ std::string sif_path(const Store& store, const Digest& manifest);
 
 /// Has `write` bring it into an empty file, and publishes it whole, by a rename.
 void add_sif(const Store& store, const Digest& manifest, const std::function<void(int file)>& write);
+
+/// What remember_verified() has kept of the image file with this key, or nothing.
+std::optional<std::string> verified_text(const Store& store, const Digest& key);
+
+/// Keeps a text about an image file whose signatures were verified. Published by a rename.
+void remember_verified(const Store& store, const Digest& key, const std::string& text);
 
 /// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
 void remove_extracted(const Store& store, const Digest& digest);

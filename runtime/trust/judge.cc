@@ -101,6 +101,12 @@ std::vector<std::pair<std::string, std::string>> key_texts(const KeySources& key
     return out;
 }
 
+std::vector<std::string> keyrings_of(const KeySources& keys, const Means& means) {
+    std::vector<std::string> out;
+    for (const auto& [name, text] : key_texts(keys, means)) out.push_back(keyring_packets(text, name));
+    return out;
+}
+
 std::string listed(const std::vector<std::string>& reasons) {
     constexpr size_t shown = 3;
     std::string out;
@@ -148,21 +154,37 @@ std::optional<Signer> first_accepted(const std::vector<Signature>& signatures, b
 std::optional<Signer> find_signer(const Requirement& requirement, const Candidate& image,
                                   const std::vector<Signature>& signatures, const Means& means,
                                   std::vector<std::string>& reasons) {
-    auto texts = key_texts(requirement.keys, means);
     if (requirement.kind == Kind::signed_by) {
-        std::vector<std::string> keyrings;
-        for (const auto& [name, text] : texts) keyrings.push_back(keyring_packets(text, name));
+        std::vector<std::string> keyrings = keyrings_of(requirement.keys, means);
         auto check = [&](const Signature& one) { return check_gpg(one, keyrings, requirement, image, means); };
         return first_accepted(signatures, true, check, reasons);
     }
     // All of them, so that a site learns of a broken key before it needs it.
     std::vector<PublicKey> keys;
-    for (const auto& [name, text] : texts) keys.emplace_back(text, name);
+    for (const auto& [name, text] : key_texts(requirement.keys, means)) keys.emplace_back(text, name);
     auto check = [&](const Signature& one) {
         return one.kind == Signature::Kind::bundle ? check_bundle(one, keys, requirement, image)
                                                    : check_payload(one, keys, requirement, image);
     };
     return first_accepted(signatures, false, check, reasons);
+}
+
+/// A SIF file has its signatures in itself, and they name no image. Empty when the requirement holds.
+std::string problem_with_sif(const Requirement& requirement, const Means& means, Verdict& out) {
+    if (requirement.kind != Kind::signed_by)
+        return "wants a sigstore signature, which SIF files do not have; write signedBy with keyType GPGKeys";
+    if (requirement.identity.kind != SignedIdentity::Kind::match_repo_digest_or_exact)
+        return cat("wants a signature for ", describe(requirement.identity),
+                   ", and those in SIF files name no image; leave signedIdentity out");
+    std::vector<std::string> keyrings = keyrings_of(requirement.keys, means);
+    std::string from = requirement.keys.files.empty() ? "keyData" : requirement.keys.files.front();
+    try {
+        for (const std::string& key : means.sif(keyrings)) out.signers.push_back({key, from, ""});
+    } catch (const Error& problem) {
+        return cat("wants all that is in the file signed by ", keys_text(requirement.keys), ": ", problem.what(),
+                   "; apptainer sign adds a signature, and apptainer verify shows those that there are");
+    }
+    return {};
 }
 
 /// Empty when the requirement holds.
@@ -178,6 +200,7 @@ std::string problem_with(const Requirement& requirement, const Candidate& image,
         default:
             break;
     }
+    if (means.sif) return problem_with_sif(requirement, means, out);
     std::vector<std::string> reasons;
     auto signer = find_signer(requirement, image, signatures, means, reasons);
     if (!signer) return refusal(requirement, reasons);

@@ -36,6 +36,9 @@ struct Means {
         std::string key;
     };
     std::function<GpgText(const std::vector<std::string>& keyrings, const std::string& message)> gpg;
+    /// The primary keys, of these keyrings, by whose signatures all that is in the SIF file is what was signed. Throws
+    /// Error. None for other images.
+    std::function<std::vector<std::string>(const std::vector<std::string>& keyrings)> sif = {};
 };
 
 /// The image whose signatures are looked at.

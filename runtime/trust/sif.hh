@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/squash/format/sif.hh"
 #include "runtime/trust/judge.hh"
+#include "runtime/trust/sif_contents.hh"
 
 namespace berth::trust {
 
@@ -17,6 +17,8 @@ struct SifScope {
     std::optional<uint32_t> group = {}, object = {};
     /// Count signatures of the older form, which say nothing of header and descriptors, in place of the others.
     bool older = false;
+    /// Take a group with one good signature, whatever others there are, as a policy does.
+    bool one_is_enough = false;
 };
 
 struct SifSignature {
@@ -25,10 +27,10 @@ struct SifSignature {
     std::vector<uint32_t> objects;  ///< that it covers and that are what was signed
 };
 
-/// The signatures of what `scope` says in the SIF file `fd`, each of which is good, by a key of `keyrings`, and covers
-/// all of its group, no object more or less. `check` is Means::gpg. Reads the objects whole, a MiB at a time. Throws
-/// Error naming `what` for anything else: no signature, one of another form, a changed object.
-std::vector<SifSignature> verify_sif(int fd, const std::string& what, const SifScope& scope,
+/// The signatures of what `scope` says in a SIF file, each of which is good, by a key of `keyrings`, and covers all of
+/// its group, no object more or less. `check` is Means::gpg. Throws Error naming `what` (empty: nothing) for anything
+/// else: no signature, one of another form, a changed object.
+std::vector<SifSignature> verify_sif(SifContents& contents, const std::string& what, const SifScope& scope,
                                      const std::vector<std::string>& keyrings,
                                      const decltype(Means::gpg)& check);
 

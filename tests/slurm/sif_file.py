@@ -5,7 +5,9 @@ is compared with what another reader finds.
 usage: sif_file.py list FILE             a line for each object: ID TYPE GROUP LINK OFFSET SIZE NAME
        sif_file.py dump FILE ID          its bytes
        sif_file.py check FILE            each field of the header and descriptors, "good" at the end
-       sif_file.py sign FILE HOME USER [--legacy]   adds a signature of group 1 by gpg, as the specification has it
+       sif_file.py sign FILE HOME USER [--legacy [ID]]   adds a signature of group 1 by gpg, as the specification has
+                                                         it; in the older form also of an object alone
+       sif_file.py overlay FILE SQUASHFS GROUP      adds an overlay partition
 """
 import hashlib
 import json
@@ -87,9 +89,9 @@ def check(sif):
     print("good")
 
 
-def message(sif, group, legacy):
+def message(sif, group, legacy, only):
     """The text that is signed."""
-    members = sif.of_group(group)
+    members = [one for one in sif.of_group(group) if only in (None, one.id)]
     if legacy:
         return "SIFHASH:\n" + hashlib.sha384(b"".join(sif.data(one) for one in members)).hexdigest()
 
@@ -103,19 +105,34 @@ def message(sif, group, legacy):
          "objectDigest": digest(sif.data(one))} for one in members]}, separators=(",", ":"))
 
 
-def sign(path, home, user, legacy):
+def sign(path, home, user, legacy=None, only=None):
     sif = Sif(path)
     gpg = ["gpg", "--homedir", home, "--batch", "--quiet"]
     text = subprocess.run([*gpg, "--local-user", user, "--digest-algo", "SHA256", "--clearsign"], check=True,
-                          input=message(sif, 1, legacy).encode(), stdout=subprocess.PIPE).stdout
+                          input=message(sif, 1, legacy, only).encode(), stdout=subprocess.PIPE).stdout
     keys = subprocess.run([*gpg, "--with-colons", "--fingerprint", user], check=True, stdout=subprocess.PIPE).stdout
     fingerprint = next(line.split(":")[9] for line in keys.decode().splitlines() if line.startswith("fpr:"))
-    new = next(one for one in sif.all if not one.used)
-    new.type, new.used, new.id, new.link = 0x4005, True, len(sif.objects) + 1, GROUP | 1
-    new.group, new.offset, new.size, new.stored = GROUP, len(sif.bytes), len(text), len(text)
-    new.created = new.modified = sif.created
     # SHA-384 for the older form, SHA-256 for the other; the key's fingerprint behind it.
-    new.extra = struct.pack("<i20s", 2 if legacy else 1, bytes.fromhex(fingerprint)).ljust(384, b"\0")
+    add(path, sif, text, type=0x4005, link=only or GROUP | 1, group=GROUP,
+        extra=struct.pack("<i20s", 2 if legacy else 1, bytes.fromhex(fingerprint)).ljust(384, b"\0"))
+
+
+def overlay(path, squashfs, group):
+    sif = Sif(path)
+    primary = next(one for one in sif.objects if one.type == 0x4004)
+    with open(squashfs, "rb") as file:
+        add(path, sif, file.read(), type=0x4004, link=0, group=GROUP | group,
+            extra=struct.pack("<ii", 1, 4) + primary.extra[8:])
+
+
+def add(path, sif, text, **fields):
+    """Puts an object at the end of the file."""
+    new = next(one for one in sif.all if not one.used)
+    for name, value in fields.items():
+        setattr(new, name, value)
+    new.used, new.id = True, len(sif.objects) + 1
+    new.offset, new.size, new.stored = len(sif.bytes), len(text), len(text)
+    new.created = new.modified = sif.created
     head = bytearray(sif.bytes[:sif.data_at])
     head[64:64 + 64] = struct.pack("<8q", sif.created, sif.modified, sif.free - 1, sif.total, sif.descriptors_at,
                                    sif.descriptors_size, sif.data_at, sif.data_size + len(text))
@@ -134,7 +151,9 @@ def main():
     elif command == "dump":
         sys.stdout.buffer.write(sif.data(next(one for one in sif.objects if one.id == int(rest[0]))))
     elif command == "sign":
-        sign(path, rest[0], rest[1], "--legacy" in rest)
+        sign(path, *rest[:3], *map(int, rest[3:]))
+    elif command == "overlay":
+        overlay(path, rest[0], int(rest[1]))
     else:
         for one in sif.objects:
             print(one.id, TYPES[one.type], one.group & ~GROUP, one.link & ~GROUP, one.offset, one.size,

@@ -84,7 +84,8 @@ struct Scene {
     }
     void put_bytes(std::span<const char> data, size_t at) const { put({data.data(), data.size()}, at); }
     std::vector<SifSignature> verified(const SifScope& scope = {}) const {
-        return verify_sif(file.get(), "x.sif", scope, {"keys"}, fake_gpg);
+        SifContents contents(file.get(), "x.sif");
+        return verify_sif(contents, "x.sif", scope, {"keys"}, fake_gpg);
     }
     /// Why it is refused; empty: it is not.
     std::string problem(const SifScope& scope = {}) const {
@@ -201,6 +202,68 @@ TEST_CASE("each of several signatures of a SIF file has to be good", "[trust]") 
     bad["objects"][0]["objectDigest"] = bad["objects"][1]["objectDigest"];
     scene.sign(bad.dump());
     CHECK(scene.problem() == "verifying x.sif: signature 7: object 1 was changed");
+}
+
+TEST_CASE("one good signature of a group is enough for a policy, and every group needs one", "[trust]") {
+    Scene scene;
+    SifScope policy{.one_is_enough = true};
+    CHECK(scene.problem(policy) == "verifying x.sif: signature not found for group 1");
+    nlohmann::json statement = scene.statement(), bad = statement;
+    bad["objects"][0]["objectDigest"] = bad["objects"][1]["objectDigest"];
+    scene.sign(bad.dump());
+    CHECK(scene.problem(policy) == "verifying x.sif: signature 5: object 1 was changed");
+    scene.sign(statement.dump());
+    CHECK_FALSE(scene.problem().empty());
+    auto good = scene.verified(policy);
+    REQUIRE(good.size() == 1);
+    CHECK(good[0].id == 6);
+    // An object that somebody has added to the group, and one of another group.
+    Descriptor added = scene.objects().used[2];
+    added.id = 7;
+    for (auto [group, reason] : {std::pair{1U, "signature 5: it covers 4 objects, and its group has 5"},
+                                 std::pair{2U, "signature not found for group 2"}}) {
+        added.group = group_mark | group;
+        scene.put_bytes(sys::bytes_of(added), 4096 + 6 * sizeof added);
+        CHECK(scene.problem(policy) == cat("verifying x.sif: ", reason));
+    }
+    Scene older;
+    older.sign("SIFHASH:\n" + std::string(64, '0'));
+    CHECK(older.problem(policy) == "verifying x.sif: signature not found for group 1; one of the older form does not "
+                                   "cover the header and the descriptors");
+}
+
+TEST_CASE("sums are made of the very bytes that were verified", "[trust]") {
+    Scene scene;
+    scene.sign(scene.statement().dump());
+    SifContents contents(scene.file.get(), "x.sif");
+    contents.make_sums();
+    CHECK_THROWS_WITH(contents.sums(), "verifying x.sif: object 4 is covered by nothing");
+    verify_sif(contents, "x.sif", {}, {"keys"}, fake_gpg);
+    squash::PartSums sums = contents.sums();
+    CHECK(sums.is_whole());
+    REQUIRE(sums.parts.size() == 1);
+    const Descriptor partition = contents.objects().used[3];
+    CHECK(sums.parts[0].place.offset == static_cast<uint64_t>(partition.offset));
+    CHECK(sums.parts[0].place.size == 9000);
+    CHECK(sums.content == oci::sha256_of(cat("sha256:", contents.digest(partition, "sha256"), "\n")).hex());
+    std::string out(9000, '\0');
+    CHECK(sums.read(scene.file.get(), out, sums.parts[0].place.offset) == 0);
+    CHECK(out == std::string(9000, 'p'));
+    // Another pass over the file has to find the same.
+    scene.put("q", sums.parts[0].place.offset + 8999);
+    CHECK(sums.read(scene.file.get(), out, sums.parts[0].place.offset) < 0);
+    CHECK_THROWS_WITH(contents.digest(partition, "sha384"), "verifying x.sif: the file was changed meanwhile");
+}
+
+TEST_CASE("hostile: the order of descriptors, which no signature covers, cannot be another", "[trust]") {
+    Scene scene;
+    scene.sign(scene.statement().dump());
+    squash::SifObjects all = scene.objects();
+    scene.put_bytes(sys::bytes_of(all.used[1]), 4096);
+    scene.put_bytes(sys::bytes_of(all.used[0]), 4096 + sizeof(Descriptor));
+    CHECK(scene.problem().empty());
+    SifContents contents(scene.file.get(), "x.sif");
+    CHECK_THROWS_WITH(contents.make_sums(), Catch::StartsWith("verifying x.sif: its descriptors are not in the order"));
 }
 
 TEST_CASE("a signature of a SIF file in the older form counts where that is asked for", "[trust]") {

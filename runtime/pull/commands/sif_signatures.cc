@@ -121,8 +121,9 @@ void declare(CommandLine& line, VerifyWords& verify) {
 
 std::vector<trust::SifSignature> verified(const VerifyWords& verify, int file, const squash::SifObjects& sif,
                                           const std::vector<std::string>& keyrings) {
+    trust::SifContents contents(file, verify.image);
     auto one = [&](const trust::SifScope& scope) {
-        return trust::verify_sif(file, verify.image, scope, keyrings, trust::check_by_gpgv);
+        return trust::verify_sif(contents, verify.image, scope, keyrings, trust::check_by_gpgv);
     };
     trust::SifScope scope{.older = verify.older};
     if (verify.group != 0) scope.group = verify.group;

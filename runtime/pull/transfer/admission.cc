@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "runtime/base/environment.hh"
@@ -13,6 +14,7 @@
 #include "runtime/pull/transfer/signature_sources.hh"
 #include "runtime/trust/gpgv.hh"
 #include "runtime/trust/remembered.hh"
+#include "runtime/trust/sif.hh"
 
 namespace berth::pull {
 
@@ -45,14 +47,17 @@ std::string built_in_lookaside() {
 }
 
 /// A file's own transport, where the reference implementation has one. Squashfs files and directories have "dir".
-std::string transport_of(const std::string& path) {
-    constexpr std::string_view magic = "SIF_MAGIC";
-    constexpr uint64_t magic_at = 32;
-    Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
-    std::string start(magic.size(), '\0');
-    bool is_file = S_ISREG(sys::stat_of(file.get(), printable(path, 4096)).st_mode);
-    return is_file && sys::pread_exact(file.get(), start, magic_at, printable(path, 4096)) && start == magic ? "sif"
-                                                                                                             : "dir";
+std::string transport_of(int file) {
+    return S_ISREG(sys::stat_of(file, "an image").st_mode) && squash::is_sif(file) ? "sif" : "dir";
+}
+
+/// By whose signatures all that is in the file is what was signed, each once.
+std::vector<std::string> signers_of(trust::SifContents& contents, const std::vector<std::string>& keyrings) {
+    std::vector<std::string> out;
+    for (const trust::SifSignature& one :
+         trust::verify_sif(contents, "", {.one_is_enough = true}, keyrings, trust::check_by_gpgv))
+        if (std::ranges::find(out, one.key) == out.end()) out.push_back(one.key);
+    return out;
 }
 
 trust::Policy read_policy(const std::string& file, const std::string& text) {
@@ -73,9 +78,9 @@ std::vector<store::SignatureRecord::Source> sources_of(const std::string& policy
     return out;
 }
 
-Admitted admitted_by(const plan::Reference& reference, const trust::Verdict& verdict,
+Admitted admitted_by(const std::string& name, const trust::Verdict& verdict,
                      std::vector<store::SignatureRecord::Source> sources) {
-    Admitted out{store::admitted_name(reference), verdict.rule, {}, std::move(sources)};
+    Admitted out{name, verdict.rule, {}, std::move(sources)};
     for (const trust::Signer& one : verdict.signers) out.signers.push_back({one.key, one.key_name, one.name});
     return out;
 }
@@ -88,7 +93,6 @@ trust::Subject policy_subject(const plan::Reference& reference) {
         case Kind::oci: return trust::subject_of("oci", real_path(reference.path));
         case Kind::oci_archive: return trust::subject_of("oci-archive", real_path(reference.path));
         case Kind::docker_archive: return trust::subject_of("docker-archive", real_path(reference.path));
-        case Kind::path: return trust::subject_of(transport_of(reference.path), real_path(reference.path));
         default: return daemon_subject(reference);
     }
 }
@@ -137,7 +141,7 @@ void Admission::judge_with(const Digest& manifest, const std::string& document) 
     if (!verdict.allowed && !trust::refuses_all(*rule.requirements)) fetch(*rule.requirements, image, enough);
     if (!verdict.allowed)
         throw_refusal(reference_.text(), options_.signatures, verdict, problems_.empty() ? "" : problems_.front());
-    admitted_ = admitted_by(reference_, verdict, sources_of(file, text, *rule.requirements));
+    admitted_ = admitted_by(store::admitted_name(reference_), verdict, sources_of(file, text, *rule.requirements));
     is_new_ = true;
 }
 
@@ -171,17 +175,27 @@ std::string Admission::lookaside_address(const trust::Subject& subject) const {
     return trust::lookaside_of(lookaside, subject, built_in_lookaside());
 }
 
-void check_file(const SignatureRules& rules, const std::string& path) {
-    if (rules.policy.empty()) return;
-    plan::Reference reference;
-    reference.kind = Kind::path;
-    reference.path = path;
-    trust::Policy policy = read_policy(rules.policy, read_outside(rules.policy));
-    // Of no manifest, since there is no signature that one could be compared with.
-    trust::Candidate image{policy_subject(reference), Digest::from_hex(std::string(64, '0')).value()};
+FileVerdict check_file(const SignatureRules& rules, const std::string& path, int file,
+                       trust::SifContents::Progress progress) {
+    if (rules.policy.empty()) return {{path, "no policy"}};
+    std::string text = read_outside(rules.policy);
+    trust::Policy policy = read_policy(rules.policy, text);
+    // Of no manifest: the signatures of a SIF file are in it, and other files have none.
+    trust::Candidate image{trust::subject_of(transport_of(file), real_path(path)),
+                           Digest::from_hex(std::string(64, '0')).value()};
     trust::Rule rule = trust::rule_for(policy, image.subject);
-    trust::Verdict verdict = trust::judge(rule, image, {}, {read_outside, trust::check_by_gpgv});
+    trust::Means means{read_outside, trust::check_by_gpgv};
+    std::optional<trust::SifContents> contents;
+    if (image.subject.transport == "sif")
+        means.sif = [&](const std::vector<std::string>& keyrings) {
+            if (!contents) contents.emplace(file, path, std::move(progress)).make_sums();
+            return signers_of(*contents, keyrings);
+        };
+    trust::Verdict verdict = trust::judge(rule, image, {}, means);
     if (!verdict.allowed) throw_refusal(path, rules, verdict, "");
+    FileVerdict out{admitted_by(path, verdict, sources_of(rules.policy, text, *rule.requirements))};
+    if (contents) out.sums = contents->sums();
+    return out;
 }
 
 void Admission::remember(const Digest& manifest) const {

@@ -10,6 +10,7 @@
 #include "runtime/store/signature_record.hh"
 #include "runtime/store/store.hh"
 #include "runtime/trust/judge.hh"
+#include "runtime/trust/sif_contents.hh"
 
 namespace berth::pull {
 
@@ -47,9 +48,16 @@ class Admission {
     bool is_new_ = false;  ///< the store does not have it yet
 };
 
-/// Throws Error unless the policy lets the image file or directory run. Files have no signatures: only rules that want
-/// none can let them.
-void check_file(const SignatureRules& rules, const std::string& path);
+/// Why an image file or directory may run.
+struct FileVerdict {
+    store::SignatureRecord::Admitted admitted;
+    std::optional<squash::PartSums> sums = {};  ///< of a SIF file whose signatures counted
+};
+
+/// Throws Error unless the policy lets the image file or directory `file` run, whose real path this is. Of files, only
+/// SIF files have signatures; others need a rule that wants none. Tells `progress` of what is read.
+FileVerdict check_file(const SignatureRules& rules, const std::string& path, int file,
+                       trust::SifContents::Progress progress);
 
 /// `berth-pull admit`.
 int admit_command(int argc, char** argv);

@@ -28,7 +28,10 @@ struct OpenedFile {
 OpenedFile open_file(const std::string& path) {
     std::optional<squash::FileConfig> config;
     ContainerImage image = open_image_file(std::filesystem::absolute(path).string(),
-                                           [&](int file) { config = squash::read_config(file, path); });
+                                           [&](int file) {
+                                               config = squash::read_config(file, path);
+                                               return nullptr;
+                                           });
     if (!config)
         throw Error(cat("verifying ", printable(path, 4096),
                         ": it does not say which image it is of, as files of berth import do"));
