@@ -112,7 +112,7 @@ class Verifier {
         std::string called = cat(prefix_, "signature ", uint32_t{one.id});
         Means::GpgText signed_text = text_of(one, called);
         if (is_older_statement(signed_text.text) != scope_.older) return std::nullopt;
-        check_key(one, signed_text.key, called);
+        if (!scope_.envelopes) check_key(one, signed_text.key, called);
         if (scope_.older)
             check_older(one, signed_text.text, members, called);
         else
@@ -126,8 +126,10 @@ class Verifier {
         if (signature.size <= 0 || signature.size > signature_limit)
             throw Error(cat(called, ": larger than ", human_bytes(signature_limit), ", or empty"));
         std::string message = contents_.bytes(signature);
-        if (std::string_view(message).find("-----BEGIN PGP SIGNED MESSAGE-----") == std::string_view::npos)
-            throw Error(cat(called, ": not of PGP; signatures by other keys and certificates are not checked"));
+        bool is_pgp = message.find("-----BEGIN PGP SIGNED MESSAGE-----") != message.npos;
+        if (is_pgp && scope_.envelopes) throw Error(cat(called, ": of PGP; apptainer verify without --key checks it"));
+        if (!is_pgp && !scope_.envelopes)
+            throw Error(cat(called, ": not of PGP; apptainer verify --key FILE.pem checks one by another key"));
         try {
             return check_(keyrings_, message);
         } catch (const Error& problem) {
@@ -135,8 +137,9 @@ class Verifier {
             std::string_view why = problem.what();
             constexpr std::string_view subject = "the signature: ";
             if (why.starts_with(subject)) why.remove_prefix(subject.size());
+            bool is_by_keyring = !scope_.one_is_enough && !scope_.envelopes;
             throw Error(cat(called, written.empty() ? "" : cat(" by key ", written), ": ", why,
-                            scope_.one_is_enough ? "" : "; apptainer key list shows the keys that count"));
+                            is_by_keyring ? "; apptainer key list shows the keys that count" : ""));
         }
     }
 

@@ -19,6 +19,8 @@ struct SifScope {
     bool older = false;
     /// Take a group with one good signature, whatever others there are, as a policy does.
     bool one_is_enough = false;
+    /// Count signatures in DSSE envelopes, in place of those of PGP; keyrings are keys in PEM then.
+    bool envelopes = false;
 };
 
 struct SifSignature {

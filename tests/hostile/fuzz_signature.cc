@@ -3,6 +3,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/trust/remembered.hh"
+#include "runtime/trust/sif_envelope.hh"
 #include "runtime/trust/signature/attachment.hh"
 #include "runtime/trust/signature/bundle.hh"
 #include "runtime/trust/signature/gpg.hh"
@@ -53,12 +54,13 @@ void parse(unsigned choice, std::string_view input) {
             return;
         }
         case 11: parse_older_statement(cat("SIFHASH:\n", input), 2, "statement"); return;
+        case 12: text_of_envelope({}, std::string(input)); return;
         default: PublicKey(input, "key").verifies("message", "signature");
     }
 }
 
 void run(std::string_view input) {
-    unsigned choice = berth::hostile::take_byte(input) % 13;
+    unsigned choice = berth::hostile::take_byte(input) % 14;
     berth::hostile::refusing([&] { parse(choice, input); });
 }
 

@@ -150,8 +150,8 @@ reads() { run -0 --separate-stderr sif "python3 $reader $1"; }
   expect_equal "$output" $'1\nFS'
   run -255 sif 'apptainer verify d.sif'
   expect_output_like 'signature not found for group 1'
-  run -255 sif 'apptainer verify --key x.pem signed.sif'
-  expect_output_like 'only PGP keys are used'
+  run -255 sif 'apptainer verify --certificate x.pem signed.sif'
+  expect_output_like 'certificates and servers of keys are not used'
   run -0 sif 'gpg --homedir gpg --with-colons --list-keys a@example.org | grep -m 1 ^fpr | cut -d: -f 10 > key
     apptainer key remove "$(cat key)"'
   run -255 sif 'apptainer verify signed.sif'
@@ -182,6 +182,28 @@ reads() { run -0 --separate-stderr sif "python3 $reader $1"; }
   run -255 sif 'apptainer verify older.sif'
   expect_output_like 'older form'
   run -0 sif 'apptainer verify --legacy-insecure older.sif; rm two.sif older.sif'
+}
+
+@test "verify: signatures by a key in a file, and neither form counts for the other" {
+  run -0 --separate-stderr sif "openssl genpkey -algorithm ED25519 -out own.pem
+    openssl pkey -in own.pem -pubout -out k.pem
+    openssl genpkey -algorithm ED25519 | openssl pkey -pubout -out other.pem
+    cp d.sif sealed.sif; python3 $reader envelope sealed.sif own.pem
+    apptainer verify --key k.pem sealed.sif; APPTAINER_VERIFY_KEY=k.pem singularity --quiet verify --json sealed.sif |
+      jq .Signatures"
+  expect_equal "${lines[0]}" 'Objects verified:'
+  expect_equal "${lines[-1]}" 1
+  run -255 sif 'apptainer verify --key other.pem sealed.sif'
+  expect_output_like 'signature 5: it is by another key'
+  run -255 sif 'apptainer verify sealed.sif'
+  expect_output_like 'signature 5: not of PGP; apptainer verify --key FILE.pem checks one by another key'
+  run -255 sif 'apptainer verify --key k.pem signed.sif'
+  expect_output_like 'signature 5: of PGP; apptainer verify without --key checks it'
+  at=$(sif "python3 $reader list sealed.sif" | awk '$2 == "FS" { print $5 + 5000 }')
+  run -255 sif "printf '\377' | dd of=sealed.sif bs=1 seek=$at conv=notrunc status=none
+    apptainer verify --key k.pem sealed.sif"
+  expect_output_like 'signature 5: object 4 was changed'
+  sif 'rm sealed.sif own.pem k.pem other.pem'
 }
 
 @test "key: what is no key is refused, and the keyring stays as it was" {

@@ -7,14 +7,17 @@ usage: sif_file.py list FILE             a line for each object: ID TYPE GROUP L
        sif_file.py check FILE            each field of the header and descriptors, "good" at the end
        sif_file.py sign FILE HOME USER [--legacy [ID]]   adds a signature of group 1 by gpg, as the specification has
                                                          it; in the older form also of an object alone
+       sif_file.py envelope FILE KEY                the same in a DSSE envelope, by a private key in PEM
        sif_file.py overlay FILE SQUASHFS GROUP      adds an overlay partition
 """
+import base64
 import hashlib
 import json
 import os
 import struct
 import subprocess
 import sys
+import tempfile
 
 HEADER = struct.Struct("<32s10s3s3s16s8q")
 DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
@@ -117,6 +120,21 @@ def sign(path, home, user, legacy=None, only=None):
         extra=struct.pack("<i20s", 2 if legacy else 1, bytes.fromhex(fingerprint)).ljust(384, b"\0"))
 
 
+def envelope(path, key):
+    sif = Sif(path)
+    payload = message(sif, 1, None, None).encode()
+    kind = b"application/vnd.sylabs.sif-metadata+json"
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+        file.flush()
+        signature = subprocess.run(["openssl", "pkeyutl", "-sign", "-rawin", "-inkey", key, "-in", file.name],
+                                   check=True, stdout=subprocess.PIPE).stdout
+    text = json.dumps({"payloadType": kind.decode(), "payload": base64.b64encode(payload).decode(),
+                       "signatures": [{"keyid": "", "sig": base64.b64encode(signature).decode()}]})
+    add(path, sif, text.encode(), type=0x4005, link=GROUP | 1, group=GROUP,
+        extra=struct.pack("<i", 1).ljust(384, b"\0"))
+
+
 def overlay(path, squashfs, group):
     sif = Sif(path)
     primary = next(one for one in sif.objects if one.type == 0x4004)
@@ -152,6 +170,8 @@ def main():
         sys.stdout.buffer.write(sif.data(next(one for one in sif.objects if one.id == int(rest[0]))))
     elif command == "sign":
         sign(path, *rest[:3], *map(int, rest[3:]))
+    elif command == "envelope":
+        envelope(path, rest[0])
     elif command == "overlay":
         overlay(path, rest[0], int(rest[1]))
     else:

@@ -6,12 +6,16 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/squash/format/sif_write.hh"
 #include "runtime/trust/sif.hh"
+#include "runtime/trust/sif_envelope.hh"
+#include "runtime/trust/signature/bundle.hh"
 #include "runtime/trust/signature/sif_statement.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
+#include "tests/unit/trust_keys.hh"
 
 using namespace berth;
 using namespace berth::trust;
@@ -253,6 +257,44 @@ TEST_CASE("sums are made of the very bytes that were verified", "[trust]") {
     scene.put("q", sums.parts[0].place.offset + 8999);
     CHECK(sums.read(scene.file.get(), out, sums.parts[0].place.offset) < 0);
     CHECK_THROWS_WITH(contents.digest(partition, "sha384"), "verifying x.sif: the file was changed meanwhile");
+}
+
+TEST_CASE("a signature in an envelope is by a key in PEM, and PGP's is not", "[trust]") {
+    PrivateKey own = test::make_key("ED25519"), other = test::make_key("P-256");
+    Scene scene;
+    auto sealed = [&](const PrivateKey& by, std::string_view kind = "application/vnd.sylabs.sif-metadata+json") {
+        std::string payload = scene.statement().dump();
+        nlohmann::json signature{{"keyid", "x"},
+                                 {"sig", oci::encode_base64(by.sign(pre_authentication(kind, payload)))}};
+        return nlohmann::json{{"payloadType", kind},
+                              {"payload", oci::encode_base64(payload)},
+                              {"signatures", nlohmann::json::array({signature})}};
+    };
+    std::vector<std::string> keys{own.public_key().pem()};
+    auto good = text_of_envelope(keys, sealed(own).dump());
+    CHECK(good.text == scene.statement().dump());
+    CHECK(good.key == own.public_key().fingerprint());
+    auto why = [&](const nlohmann::json& envelope) {
+        try {
+            text_of_envelope(keys, envelope.dump());
+        } catch (const Error& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    CHECK(why(sealed(other)) == "the signature: it is by another key");
+    CHECK_THAT(why(sealed(own, "text/plain")), Catch::Contains("the payload is \"text/plain\""));
+    auto changed = sealed(own);
+    changed["payload"] = oci::encode_base64("{}");
+    CHECK(why(changed) == "the signature: it is by another key");
+    for (const char* left_out : {"payload", "payloadType", "signatures"}) {
+        auto part = sealed(own);
+        part.erase(left_out);
+        CHECK_FALSE(why(part).empty());
+    }
+    scene.sign(scene.statement().dump());
+    CHECK(scene.problem({.envelopes = true}) ==
+          "verifying x.sif: signature 5: of PGP; apptainer verify without --key checks it");
 }
 
 TEST_CASE("hostile: the order of descriptors, which no signature covers, cannot be another", "[trust]") {

@@ -21,6 +21,7 @@
 #include "runtime/trust/gpgv.hh"
 #include "runtime/trust/keyring_file.hh"
 #include "runtime/trust/sif.hh"
+#include "runtime/trust/sif_envelope.hh"
 
 namespace berth::pull {
 
@@ -56,10 +57,17 @@ int fatal_unless_good(const Body& body) {
     }
 }
 
+/// Of APPTAINER_NAME, else SINGULARITY_NAME; empty: neither has a value.
+std::string variable(const char* name) {
+    for (const char* prefix : {"APPTAINER_", "SINGULARITY_"})
+        if (const char* value = std::getenv(cat(prefix, name).c_str()); value != nullptr && *value != '\0')
+            return value;
+    return {};
+}
+
 /// Where Apptainer keeps public keys of the user's.
 std::string keyring_path() {
-    for (const char* name : {"APPTAINER_KEYSDIR", "SINGULARITY_KEYSDIR"})
-        if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return cat(value, "/pgp-public");
+    if (std::string folder = variable("KEYSDIR"); !folder.empty()) return cat(folder, "/pgp-public");
     const char* home = std::getenv("HOME");
     if (home == nullptr || *home == '\0') throw Error("finding the keyring: HOME is not set; set APPTAINER_KEYSDIR");
     return cat(home, "/.apptainer/keys/pgp-public");
@@ -100,7 +108,7 @@ struct VerifyWords {
     uint32_t group = 0, object = 0;  ///< 0: none
     bool older = false;
     bool json = false, all = false, accepted = false;
-    std::string refused, image;
+    std::string key, refused, image;  ///< `key`: a file with one in PEM; empty: those of the keyring
 };
 
 void declare(CommandLine& line, VerifyWords& verify) {
@@ -112,8 +120,8 @@ void declare(CommandLine& line, VerifyWords& verify) {
     line.flag("--legacy-insecure", verify.older,
               "signatures of the older form, which do not cover the header and the descriptors");
     line.flag("-l,--local", verify.accepted, "accepted: no server of keys is asked in any case");
-    for (const char* name :
-         {"-u,--url", "--key", "--certificate", "--certificate-intermediates", "--certificate-roots"})
+    line.option("--key", verify.key, "by this public key in PEM, signatures that are no PGP signatures");
+    for (const char* name : {"-u,--url", "--certificate", "--certificate-intermediates", "--certificate-roots"})
         line.option(name, verify.refused, "").hidden();
     line.argument("IMAGE", verify.image, "a SIF file").required();
     declare(line, verify.common);
@@ -123,9 +131,10 @@ std::vector<trust::SifSignature> verified(const VerifyWords& verify, int file, c
                                           const std::vector<std::string>& keyrings) {
     trust::SifContents contents(file, verify.image);
     auto one = [&](const trust::SifScope& scope) {
-        return trust::verify_sif(contents, verify.image, scope, keyrings, trust::check_by_gpgv);
+        return trust::verify_sif(contents, verify.image, scope, keyrings,
+                                 scope.envelopes ? trust::text_of_envelope : trust::check_by_gpgv);
     };
-    trust::SifScope scope{.older = verify.older};
+    trust::SifScope scope{.older = verify.older, .envelopes = !verify.key.empty()};
     if (verify.group != 0) scope.group = verify.group;
     if (verify.object != 0) scope.object = verify.object;
     if (!verify.all || !verify.older) return one(scope);
@@ -164,8 +173,9 @@ void for_covered(const Objects& objects, const trust::SifSignature& signature, c
 }
 
 void print(const Objects& objects, const trust::SifSignature& signature, const std::string& who) {
-    std::printf("[LOCAL]   Signing entity: %s\n[LOCAL]   Fingerprint: %s\nObjects verified:\n", who.c_str(),
-                signature.key.c_str());
+    if (!who.empty())
+        std::printf("[LOCAL]   Signing entity: %s\n[LOCAL]   Fingerprint: %s\n", who.c_str(), signature.key.c_str());
+    std::puts("Objects verified:");
     std::printf("%-4s|%-8s|%-8s|%s\n%s\n", "ID", "GROUP", "LINK", "TYPE", std::string(48, '-').c_str());
     for_covered(objects, signature, [](const squash::sif::Descriptor& one) {
         std::printf("%-4u|%-8s|%-8s|%s\n", uint32_t{one.id}, squash::group_text(one.group).c_str(),
@@ -193,12 +203,16 @@ void print_json(const Objects& objects, const std::vector<trust::SifSignature>& 
 }
 
 int verify_file(const VerifyWords& verify) {
-    if (!verify.refused.empty())
+    if (!verify.refused.empty() || !variable("VERIFY_CERTIFICATE").empty())
         throw Error(
-            "apptainer verify: only PGP keys are used, from the keyring that apptainer key import adds to; "
-            "leave out --url, --key and --certificate");
-    tell(verify.common, "Verifying image with PGP key material");
-    std::string packets = cat(read_keyring(site_keyring), read_keyring(keyring_path()));
+            "apptainer verify: certificates and servers of keys are not used; import a PGP key with apptainer key "
+            "import, or name a key by --key");
+    tell(verify.common, verify.key.empty()
+                            ? "Verifying image with PGP key material"
+                            : cat("Verifying image with key material from '", printable(verify.key, 4096), "'"));
+    std::string packets = verify.key.empty()
+                              ? cat(read_keyring(site_keyring), read_keyring(keyring_path()))
+                              : sys::read_all(opened(verify.key).get(), keyring_limit, printable(verify.key, 4096));
     Fd file = opened(verify.image);
     squash::SifObjects sif = squash::read_sif(file.get(), verify.image);
     std::vector<trust::SifSignature> good;
@@ -208,7 +222,8 @@ int verify_file(const VerifyWords& verify) {
         if (verify.json) print_json({}, {}, {});
         throw Error(cat("Failed to verify container: ", problem.what()));
     }
-    std::vector<std::string> names = names_of(good, packets);
+    std::vector<std::string> names(good.size());
+    if (verify.key.empty()) names = names_of(good, packets);
     if (verify.json) return print_json(sif.used, good, names), 0;
     for (size_t i = 0; i < good.size(); ++i) print(sif.used, good[i], names[i]);
     tell(verify.common, cat("Verified signature(s) from image '", printable(verify.image, 4096), "'"));
@@ -250,6 +265,7 @@ int sif_verify_command(int argc, char** argv) {
     VerifyWords verify;
     declare(line, verify);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
+    if (verify.key.empty()) verify.key = variable("VERIFY_KEY");
     return fatal_unless_good([&] { return verify_file(verify); });
 }
 
