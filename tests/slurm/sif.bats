@@ -206,6 +206,19 @@ reads() { run -0 --separate-stderr sif "python3 $reader $1"; }
   sif 'rm sealed.sif own.pem k.pem other.pem'
 }
 
+@test "key: the keys of all users are root's to add and remove" {
+  run -0 root bash -c 'apptainer key import --global ~alice/sif/a.asc'
+  run -0 --separate-stderr sif 'apptainer key list --global | grep -c a@example.org
+    apptainer --quiet verify signed.sif > out; grep -c a@example.org out; rm out
+    apptainer key list | grep -c a@example.org || true'
+  expect_equal "$output" $'1\n1\n0'
+  run -255 sif 'apptainer key import --global a.asc'
+  expect_output_like '/etc/apptainer/global-pgp-public'
+  run -0 root bash -c 'cd ~alice/sif; key=$(gpg --homedir gpg --with-colons --show-keys a.asc | grep -m 1 ^fpr |
+    cut -d: -f 10); apptainer key remove --global "$key"'
+  run -255 sif 'apptainer verify signed.sif'
+}
+
 @test "key: what is no key is refused, and the keyring stays as it was" {
   sif 'apptainer --quiet key import a.asc; cp keys/pgp-public before'
   run -255 sif 'echo nothing > n.asc; apptainer key import n.asc'

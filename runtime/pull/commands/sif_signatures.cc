@@ -35,7 +35,12 @@ constexpr int exit_fatal = 255;
 struct Common {
     std::string store, site;
     bool quiet = false;
+    bool global = false;  ///< the site's keyring, in place of the user's
 };
+
+void declare_keyring(CommandLine& line, Common& common) {
+    line.flag("-g,--global", common.global, "the keys of all users of this node, which root adds and removes");
+}
 
 void declare(CommandLine& line, Common& common) {
     line.option("--store", common.store, "").hidden();
@@ -65,8 +70,9 @@ std::string variable(const char* name) {
     return {};
 }
 
-/// Where Apptainer keeps public keys of the user's.
-std::string keyring_path() {
+/// Where Apptainer keeps public keys of the user's, or of the site's.
+std::string keyring_path(bool global = false) {
+    if (global) return site_keyring;
     if (std::string folder = variable("KEYSDIR"); !folder.empty()) return cat(folder, "/pgp-public");
     const char* home = std::getenv("HOME");
     if (home == nullptr || *home == '\0') throw Error("finding the keyring: HOME is not set; set APPTAINER_KEYSDIR");
@@ -79,19 +85,21 @@ std::string read_keyring(const std::string& path) {
     return file ? sys::read_all(file.get(), keyring_limit, path) : "";
 }
 
-void make_folders(const std::string& path) {
+void make_folders(const std::string& path, mode_t mode) {
     for (size_t slash = path.find('/', 1); slash != path.npos; slash = path.find('/', slash + 1))
-        if (::mkdir(path.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST)
+        if (::mkdir(path.substr(0, slash).c_str(), mode) != 0 && errno != EEXIST)
             throw SysError(cat("making ", printable(path.substr(0, slash), 4096)));
 }
 
 /// In place of what is there, by a rename.
-void write_keyring(const std::string& path, const std::string& packets) {
-    make_folders(path);
+void write_keyring(const std::string& packets, bool global) {
+    std::string path = keyring_path(global);
+    make_folders(path, global ? 0755 : 0700);
     std::string fresh = cat(path, ".", random_word());
     Fd file = sys::open_file(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     try {
         sys::write_all(file.get(), packets, fresh);
+        if (global && ::fchmod(file.get(), 0644) != 0) throw SysError(cat("writing ", printable(path, 4096)));
         if (::rename(fresh.c_str(), path.c_str()) != 0) throw SysError(cat("writing ", printable(path, 4096)));
     } catch (...) {
         ::unlink(fresh.c_str());
@@ -230,8 +238,8 @@ int verify_file(const VerifyWords& verify) {
     return 0;
 }
 
-int list_keys() {
-    std::string path = keyring_path();
+int list_keys(const Common& common) {
+    std::string path = keyring_path(common.global);
     std::printf("Public key listing (%s):\n\n", printable(path, 4096).c_str());
     int number = 0;
     for (const trust::KeyringEntry& key : trust::keys_in(read_keyring(path)))
@@ -241,9 +249,8 @@ int list_keys() {
 }
 
 int import_keys(const std::string& file, const Common& common) {
-    std::string path = keyring_path();
     std::string more = sys::read_all(opened(file).get(), keyring_limit, printable(file, 4096));
-    write_keyring(path, trust::with_keys(read_keyring(path), more));
+    write_keyring(trust::with_keys(read_keyring(keyring_path(common.global)), more), common.global);
     for (const trust::KeyringEntry& key : trust::keys_in(more))
         tell(common, cat("Key with fingerprint ", key.fingerprint, " added to the keyring"));
     return 0;
@@ -252,8 +259,7 @@ int import_keys(const std::string& file, const Common& common) {
 int remove_key(std::string fingerprint, const Common& common) {
     for (char& c : fingerprint)
         if (c >= 'a' && c <= 'f') c = static_cast<char>(c - 'a' + 'A');
-    std::string path = keyring_path();
-    write_keyring(path, trust::without_key(read_keyring(path), fingerprint));
+    write_keyring(trust::without_key(read_keyring(keyring_path(common.global)), fingerprint), common.global);
     tell(common, cat("Key with fingerprint ", fingerprint, " removed"));
     return 0;
 }
@@ -274,11 +280,12 @@ int sif_key_list_command(int argc, char** argv) {
     Common common;
     bool secret = false;
     line.flag("-s,--secret", secret, "").hidden();
+    declare_keyring(line, common);
     declare(line, common);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     return fatal_unless_good([&] {
         if (secret) throw Error("apptainer key list --secret: Berth signs no SIF files and has no secret keys");
-        return list_keys();
+        return list_keys(common);
     });
 }
 
@@ -287,6 +294,7 @@ int sif_key_import_command(int argc, char** argv) {
     Common common;
     std::string file;
     line.argument("FILE", file, "the keys, in ASCII armor or not").required();
+    declare_keyring(line, common);
     declare(line, common);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     return fatal_unless_good([&] { return import_keys(file, common); });
@@ -297,6 +305,7 @@ int sif_key_remove_command(int argc, char** argv) {
     Common common;
     std::string fingerprint;
     line.argument("FINGERPRINT", fingerprint, "40 hexadecimal digits, as apptainer key list shows them").required();
+    declare_keyring(line, common);
     declare(line, common);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     return fatal_unless_good([&] { return remove_key(fingerprint, common); });
