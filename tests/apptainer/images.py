@@ -57,6 +57,25 @@ rm -f box/etc/rc box/etc/environment
 mkdir -p box/madness box/scif/data/foo/output box/scif/data/foo/input box/usr/share/zoneinfo/Etc
 touch box/etc/issue box/usr/share/zoneinfo/Etc/UTC
 """
+# Signed files, and a keyring with the key.
+SIGN = """set -e
+cd ~/e2e; mkdir -m 0700 gpg keyring
+own() { gpg --homedir gpg --batch --quiet "$@"; }
+own --passphrase "" --quick-generate-key "A Signer <a@example.org>" ed25519 sign never
+own --armor --export a@example.org > a.asc
+own --export a@example.org > a.gpg
+APPTAINER_KEYSDIR=$PWD/keyring apptainer --quiet key import a.asc
+sign() { cp -n d.sif $1; python3 READER sign $1 gpg a@example.org ${@:2}; }
+sign signed.sif
+sign older_group.sif --legacy
+sign older_object.sif --legacy 2
+for object in 1 2 3 4; do sign older_all.sif --legacy $object; done
+gpgconf --homedir gpg --kill all
+openssl genpkey -algorithm ED25519 -out own.pem
+openssl pkey -in own.pem -pubout -out k.pem
+cp -n d.sif enveloped.sif
+python3 READER envelope enveloped.sif own.pem
+"""
 REMOVE = "cd ~ && chmod -R u+rwx e2e 2> /dev/null; rm -rf e2e"
 
 
@@ -104,6 +123,7 @@ def made(enter, box, registry):
         (folder / "i.sif").write_bytes(sif((folder / "i.sqfs").read_bytes()))
         succeed(enter, "root", "chown alice: /home/alice/e2e/i.sif; chmod 755 /home/alice/e2e/i.sif")
         succeed(enter, "alice", "cd ~/e2e && cp i.sif s.sif && truncate -s 1M e.img")
+        succeed(enter, "alice", SIGN.replace("READER", str(ROOT / "tests/slurm/sif_file.py")))
         yield
     finally:
         enter("alice", "bash", "-c", REMOVE)
