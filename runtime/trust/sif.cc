@@ -15,6 +15,7 @@ namespace {
 using namespace squash::sif;
 
 constexpr int64_t signature_limit = 256 << 10;
+constexpr size_t signatures_limit = 32;  // of a group
 
 class Verifier {
   public:
@@ -84,8 +85,12 @@ class Verifier {
         std::vector<SifSignature> out;
         std::string reason;
         bool has_others = false;
+        size_t looked_at = 0;
         for (const Descriptor& one : sif_.used) {
             if (one.type != type_signature || one.link != link) continue;
+            // Each costs a process.
+            if (++looked_at > signatures_limit)
+                refuse(cat(subject, " has more than ", signatures_limit, " signatures"));
             try {
                 auto good = good_one(one, members, wanted, is_whole);
                 has_others = has_others || !good;
@@ -94,6 +99,7 @@ class Verifier {
                 if (!scope_.one_is_enough) throw;
                 if (reason.empty()) reason = problem.what();
             }
+            if (scope_.one_is_enough && !out.empty()) return out;
         }
         if (!out.empty()) return out;
         if (!reason.empty()) throw Error(reason);

@@ -17,7 +17,7 @@ struct SifScope {
     std::optional<uint32_t> group = {}, object = {};
     /// Count signatures of the older form, which say nothing of header and descriptors, in place of the others.
     bool older = false;
-    /// Take a group with one good signature, whatever others there are, as a policy does.
+    /// Take a group with one good signature, the first one, whatever others there are, as a policy does.
     bool one_is_enough = false;
     /// Count signatures in DSSE envelopes, in place of those of PGP; keyrings are keys in PEM then.
     bool envelopes = false;

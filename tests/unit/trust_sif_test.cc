@@ -236,6 +236,12 @@ TEST_CASE("one good signature of a group is enough for a policy, and every group
                                    "cover the header and the descriptors");
 }
 
+TEST_CASE("hostile: a SIF file with very many signatures is refused", "[trust]") {
+    Scene scene;
+    for (int i = 0; i < 33; ++i) scene.sign("no statement");
+    CHECK(scene.problem({.one_is_enough = true}) == "verifying x.sif: group 1 has more than 32 signatures");
+}
+
 TEST_CASE("sums are made of the very bytes that were verified", "[trust]") {
     Scene scene;
     scene.sign(scene.statement().dump());
