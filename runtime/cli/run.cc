@@ -77,7 +77,8 @@ void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Si
 /// A command whose image has scripts that set variables reads them first, where that is asked for.
 /// So does one whose variables a shell is to make.
 void read_scripts(plan::Plan& plan, const OpenedImage& opened, const RunOptions& options) {
-    if (options.script_reader.empty() || !(opened.image.has_scripts || options.needs_script_reader)) return;
+    bool has_scripts = opened.image.index.config().unread_lines > 0;
+    if (options.script_reader.empty() || !(has_scripts || options.needs_script_reader)) return;
     plan.command.insert(plan.command.begin(), options.script_reader.begin(), options.script_reader.end());
     // The shell puts them in, once it has read what they refer to.
     plan.environment.user.clear();
@@ -185,7 +186,11 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     event.lap("image");
     event.stage(plan::Cause::plan);
     auto tell = options.tell ? options.tell : show_note;
-    if (options.verbose && options.script_reader.empty()) std::ranges::for_each(opened.image.notes, tell);
+    if (uint32_t lines = opened.image.index.config().unread_lines;
+        lines > 0 && options.verbose && options.script_reader.empty())
+        tell(cat("lines of /.singularity.d/env in the image that are left out, since they do more than set a variable "
+                 "to a value: ",
+                 lines));
     if (options.in_place && opened.image.directory.empty())
         throw Error(cat("--writable: ", printable(options.request.image, 4096),
                         " is no directory; write --writable-tmpfs, or --overlay FOLDER to keep what is written"));

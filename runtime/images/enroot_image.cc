@@ -94,7 +94,7 @@ plan::VariableValue value_in_start(const std::vector<std::string>& environment) 
 
 plan::ImageConfig config_at_start(const ContainerImage& image, const std::vector<std::string>& environment) {
     plan::ImageConfig out = image.index.config();
-    if (!image.of_enroot) return out;
+    if (!out.of_enroot) return out;
     auto value = [&](const std::string& name) { return value_in(environment, name); };
     std::vector<std::string> expanded;
     for (const std::string& text : out.env) {
@@ -108,7 +108,7 @@ plan::ImageConfig config_at_start(const ContainerImage& image, const std::vector
 void add_image_fstab(std::vector<plan::ContainerEdits>& edits, const ContainerImage& image,
                      const std::vector<std::string>& environment,
                      const std::function<void(const std::string& line)>& warn) {
-    if (!image.of_enroot) return;
+    if (!image.index.config().of_enroot) return;
     std::string text = hooks::rootfs_of(image)->read("/etc/fstab", 0, fstab_limit + 1);
     Reader reader(warn);
     if (text.size() > fstab_limit)

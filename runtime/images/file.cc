@@ -11,6 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/images/kept_index.hh"
 #include "runtime/images/sif_environment.hh"
 #include "runtime/images/spelling.hh"
 #include "runtime/squash/format/file_config.hh"
@@ -31,13 +32,6 @@ constexpr squash::TreeLimits foreign_limits{.inodes = 5'000'000, .depth = 1024, 
 constexpr size_t script_limit = 64;  // of /.singularity.d/env
 constexpr const char* runscript = "/.singularity.d/runscript";
 
-/// What an image without a config of ours says by its files.
-struct SaidByFiles {
-    plan::ImageConfig config;
-    std::vector<std::string> notes;
-    bool has_scripts = false;  ///< that do more than set variables
-};
-
 /// NAME in a directory of the image, or nothing when it is no regular file of a reasonable size.
 std::string small_file(const squash::Index& index, squash::DataReader& reader, uint32_t directory,
                        std::string_view name) {
@@ -48,20 +42,16 @@ std::string small_file(const squash::Index& index, squash::DataReader& reader, u
 }
 
 /// What was read of one script after another of /.singularity.d/env.
-SaidByFiles said_by(const SifEnvironment& read, bool has_runscript) {
-    SaidByFiles out;
-    out.config.env = read.env;
-    if (has_runscript) out.config.entrypoint = {runscript};
-    out.has_scripts = read.unread > 0;
-    if (out.has_scripts)
-        out.notes.push_back(cat("lines of /.singularity.d/env in the image that are left out, since they do more than "
-                                "set a variable to a value: ",
-                                read.unread));
+plan::ImageConfig said_by(const SifEnvironment& read, bool has_runscript) {
+    plan::ImageConfig out;
+    out.env = read.env;
+    if (has_runscript) out.entrypoint = {runscript};
+    out.unread_lines = static_cast<uint32_t>(read.unread);
     return out;
 }
 
 /// What Apptainer or Singularity left in the image's files.
-SaidByFiles said_to_apptainer(const squash::Index& index, squash::DataReader& reader) {
+plan::ImageConfig said_to_apptainer(const squash::Index& index, squash::DataReader& reader) {
     uint32_t top = index.lookup(1, ".singularity.d"), scripts = top == 0 ? 0 : index.lookup(top, "env");
     SifEnvironment out;
     size_t bytes = 0, count = std::min<size_t>(scripts == 0 ? 0 : index.entry_count(scripts), script_limit);
@@ -76,40 +66,42 @@ SaidByFiles said_to_apptainer(const squash::Index& index, squash::DataReader& re
 }
 
 bool says_something(const plan::ImageConfig& config) {
-    return !config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty();
+    return !config.env.empty() || !config.working_dir.empty() || !config.entrypoint.empty() || config.unread_lines > 0;
 }
 
 /// What Enroot left in the image's files, or Apptainer, which goes before in a file of its own form.
-SaidByFiles said_in(const squash::Index& index, int fd, bool is_of_apptainer, const FileSums& sums) {
+plan::ImageConfig said_in(const squash::Index& index, int fd, bool is_of_apptainer, const FileSums& sums) {
     Fd file(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!file) throw SysError("opening the image once more");
     squash::DataReader reader(squash::for_each_layer(std::move(file), index.layers().size()), index.layers(), 1 << 20,
                               {}, {.sums = sums});
     uint32_t etc = index.lookup(1, "etc");
-    SaidByFiles to_enroot{config_of_enroot(small_file(index, reader, etc, "environment"),
-                                           small_file(index, reader, etc, "rc")),
-                          {}, false};
-    if (!is_of_apptainer && to_enroot.config.entrypoint == enroot_script) return to_enroot;
-    SaidByFiles to_apptainer = said_to_apptainer(index, reader);
-    return says_something(to_apptainer.config) || !to_apptainer.notes.empty() ? to_apptainer : to_enroot;
+    plan::ImageConfig to_enroot =
+        config_of_enroot(small_file(index, reader, etc, "environment"), small_file(index, reader, etc, "rc"));
+    if (!is_of_apptainer && to_enroot.of_enroot) return to_enroot;
+    plan::ImageConfig to_apptainer = said_to_apptainer(index, reader);
+    return says_something(to_apptainer) ? to_apptainer : to_enroot;
 }
 
-ContainerImage open_squashfs(Fd file, const std::string& path, FileSums sums) {
-    squash::ImageTree read = tree_of_image_file(file.get(), path, sums.get());
+/// The bytes of the index of a squashfs or SIF file.
+std::string build_index_of(int file, const std::string& path, const FileSums& sums) {
+    squash::ImageTree read = tree_of_image_file(file, path, sums.get());
     auto index_with = [&](const plan::ImageConfig& config) {
-        return squash::Index::from_bytes(squash::build_index(read.tree, read.layers, config));
+        return squash::build_index(read.tree, read.layers, config);
     };
     // What `berth import` wrote stands behind the squashfs.
-    auto carried = read.place.size == 0 ? squash::read_config(file.get(), path) : std::nullopt;
-    ContainerImage out{index_with(carried ? carried->process : plan::ImageConfig()), {}, {}, {}};
-    if (!carried) {
-        SaidByFiles said = said_in(out.index, file.get(), read.place.size > 0, sums);
-        if (says_something(said.config)) out.index = index_with(said.config);
-        out.of_enroot = said.config.entrypoint == enroot_script;
-        out.has_scripts = said.has_scripts;
-        out.notes = std::move(said.notes);
-    }
-    out.layers = squash::for_each_layer(std::move(file), read.layers.size());
+    auto carried = read.place.size == 0 ? squash::read_config(file, path) : std::nullopt;
+    if (carried) return index_with(carried->process);
+    std::string out = index_with({});
+    plan::ImageConfig said = said_in(squash::Index::from_bytes(out), file, read.place.size > 0, sums);
+    return says_something(said) ? index_with(said) : out;
+}
+
+ContainerImage open_squashfs(Fd file, const std::string& path, FileSums sums, const store::Store* store) {
+    auto build = [&] { return build_index_of(file.get(), path, sums); };
+    squash::Index index = kept_index(file.get(), IndexOf::image, store, build);
+    size_t count = index.layers().size();
+    ContainerImage out{std::move(index), squash::for_each_layer(std::move(file), count)};
     out.sums = std::move(sums);
     return out;
 }
@@ -141,7 +133,7 @@ std::vector<std::string> names_in(int root, const std::string& path) {
     return out;
 }
 
-SaidByFiles said_to_apptainer(int root) {
+plan::ImageConfig said_to_apptainer(int root) {
     SifEnvironment out;
     size_t bytes = 0, count = 0;
     for (const std::string& name : names_in(root, "/.singularity.d/env")) {
@@ -169,21 +161,16 @@ ContainerImage open_directory(const Fd& directory, const std::string& path) {
     if (small_file(directory.get(), "/version").starts_with("Directory Transport Version:"))
         throw Error(cat("opening the image ", printable(path, 4096), ": it is a folder of skopeo's dir: form; make a "
                         "layout of it with skopeo copy dir:FOLDER oci:OTHER, and write oci:OTHER"));
-    SaidByFiles said{
-        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc")),
-        {}, false};
-    if (said.config.entrypoint != enroot_script)
-        if (SaidByFiles other = said_to_apptainer(directory.get());
-            says_something(other.config) || !other.notes.empty())
+    plan::ImageConfig said =
+        config_of_enroot(small_file(directory.get(), "/etc/environment"), small_file(directory.get(), "/etc/rc"));
+    if (!said.of_enroot)
+        if (plan::ImageConfig other = said_to_apptainer(directory.get()); says_something(other))
             said = std::move(other);
     auto empty = std::make_unique<squash::TreeData>();
     empty->nodes.push_back({.mode = S_IFDIR | 0755});
-    ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, said.config)),
+    ContainerImage out{squash::Index::from_bytes(squash::build_index(squash::Tree(std::move(empty)), {}, said)),
                        {}, {}, path};
-    out.has_scripts = said.has_scripts;
-    out.notes = std::move(said.notes);
     out.directory_identity = {here.st_dev, here.st_ino};
-    out.of_enroot = said.config.entrypoint == enroot_script;
     return out;
 }
 
@@ -249,7 +236,8 @@ plan::ImageConfig config_of_enroot(const std::string& environment, const std::st
         if (std::string path = entered_directory(line); path.starts_with("/") && path.find('\0') == path.npos)
             out.working_dir = path;
     // Distributions of old have a script of that name for the start of a machine.
-    if (rc.find("\"$@\"") != rc.npos) out.entrypoint = enroot_script;
+    out.of_enroot = rc.find("\"$@\"") != rc.npos;
+    if (out.of_enroot) out.entrypoint = enroot_script;
     return out;
 }
 
@@ -257,18 +245,19 @@ squash::ImageTree tree_of_image_file(int fd, const std::string& path, const squa
     return squash::read_image_file(fd, path, foreign_limits, sums);
 }
 
-ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int)>& judge) {
+ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int)>& judge,
+                               const store::Store* store) {
     std::string shown = printable(path, 4096);
     Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
     FileSums sums = judge ? judge(file.get()) : nullptr;
-    if (sums) return open_squashfs(std::move(file), path, std::move(sums));
+    if (sums) return open_squashfs(std::move(file), path, std::move(sums), nullptr);
     struct stat st = sys::stat_of(file.get(), shown);
     if (S_ISDIR(st.st_mode)) return open_directory(file, path);
     if (!S_ISREG(st.st_mode)) throw Error(cat("opening the image ", shown, ": it is no regular file"));
     squash::Extent place = squash::find_squashfs(file.get(), path);
     if (std::string kind = place.size > 0 ? "" : archive_kind(file.get()); !kind.empty())
         throw Error(cat("opening the image ", shown, ": it is an archive; write ", archive_spelling(kind, path)));
-    return open_squashfs(std::move(file), path, nullptr);
+    return open_squashfs(std::move(file), path, nullptr, store);
 }
 
 }  // namespace berth

@@ -8,6 +8,7 @@
 
 #include "runtime/mount/container_image.hh"
 #include "runtime/squash/read/image_tree.hh"
+#include "runtime/store/store.hh"
 
 namespace berth {
 
@@ -15,8 +16,10 @@ namespace berth {
 using FileSums = std::shared_ptr<const squash::PartSums>;
 
 /// Opens what is at the absolute `path`. Throws Error, with the right spelling for what is another kind of image (an
-/// archive, an OCI layout). `judge` gets the descriptor before anything is read, and throws to refuse it.
-ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int file)>& judge = {});
+/// archive, an OCI layout). `judge` gets the descriptor before anything is read, and throws to refuse it. `store` keeps
+/// the index of a file for its next start; null: none is kept.
+ContainerImage open_image_file(const std::string& path, const std::function<FileSums(int file)>& judge = {},
+                               const store::Store* store = nullptr);
 
 /// The tree of a file that open_image_file() takes for a squashfs or SIF file. Throws Error naming `path`.
 squash::ImageTree tree_of_image_file(int fd, const std::string& path, const squash::PartSums* sums = nullptr);

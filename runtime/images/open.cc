@@ -23,6 +23,7 @@
 #include "runtime/images/admitted.hh"
 #include "runtime/images/extracted.hh"
 #include "runtime/images/file.hh"
+#include "runtime/images/kept_index.hh"
 #include "runtime/images/once.hh"
 #include "runtime/images/prefetch_record.hh"
 #include "runtime/images/spelling.hh"
@@ -297,11 +298,13 @@ OpenedImage with_prefetch(OpenedImage opened, const plan::Caller& caller, const 
 OpenedImage open_judged_file(const std::string& path, const plan::Reference& reference, const plan::Caller& caller,
                              const plan::Site& site, const PullWatch& watch) {
     AdmittedFile admitted;
-    ContainerImage image = open_image_file(path, [&](int file) {
+    auto judge = [&](int file) {
         check_opened_image(site, reference, file);
         admitted = admit_file(site, caller, sys::opened_path(file), file, watch);
         return admitted.sums;
-    });
+    };
+    std::optional<store::Store> store = store_of_indexes(site, caller);
+    ContainerImage image = open_image_file(path, judge, store ? &*store : nullptr);
     return {std::move(image), {}, admitted.signer, admitted.rule};
 }
 

@@ -12,8 +12,10 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/images/file.hh"
+#include "runtime/images/kept_index.hh"
 #include "runtime/mount/rootfs/binds.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/image_tree.hh"
@@ -42,16 +44,20 @@ Identity identity_of(int file) {
     return {st.st_dev, st.st_ino};
 }
 
-SquashfsFile read_file(Fd file, const std::string& path) {
+SquashfsFile read_file(Fd file, const std::string& path, const store::Store* store) {
     auto stamp = squash::stamp_of(file.get());
     if (!stamp) throw SysError("asking when it was changed");
-    squash::ImageTree read = tree_of_image_file(file.get(), path);
-    squash::put_below(read.tree, squashfs_top);
-    SquashfsFile out{squash::Index::from_bytes(squash::build_index(read.tree, read.layers, {})), {}, {}};
+    auto build = [&] {
+        squash::ImageTree read = tree_of_image_file(file.get(), path);
+        squash::put_below(read.tree, squashfs_top);
+        return squash::build_index(read.tree, read.layers, {});
+    };
+    SquashfsFile out{kept_index(file.get(), IndexOf::data, store, build), {}, {}};
     if (!squash::has_stamp(file.get(), *stamp))
         throw Error("it was changed while its tables were read; start again when nobody writes to it");
-    out.stamps.assign(read.layers.size(), *stamp);
-    out.layers = squash::for_each_layer(std::move(file), read.layers.size());
+    size_t count = out.index.layers().size();
+    out.stamps.assign(count, *stamp);
+    out.layers = squash::for_each_layer(std::move(file), count);
     return out;
 }
 
@@ -70,7 +76,7 @@ class Opener {
         naming(mount, origin, [&] {
             if (origin.chooser() != plan::Origin::Chooser::site) check_owner_of_file(site_, mount.source, file.get());
             auto [known, is_new] = known_.try_emplace(identity_of(file.get()), out_.files.size());
-            if (is_new) out_.files.push_back(read_file(std::move(file), mount.source));
+            if (is_new) out_.files.push_back(read_file(std::move(file), mount.source, store()));
             out_.file_of[position] = known->second;
         });
     }
@@ -78,6 +84,13 @@ class Opener {
     SquashfsMounts result() { return std::move(out_); }
 
   private:
+    /// Looked for where there are such files at all.
+    const store::Store* store() {
+        if (!has_looked_) store_ = store_of_indexes(site_, caller_of_this_process());
+        has_looked_ = true;
+        return store_ ? &*store_ : nullptr;
+    }
+
     static void naming(const plan::Mount& mount, const plan::Origin& origin, const std::function<void()>& act) try {
         act();
     } catch (const Error& error) {
@@ -88,6 +101,8 @@ class Opener {
     const plan::Site& site_;
     SquashfsMounts out_;
     std::map<Identity, size_t> known_;
+    std::optional<store::Store> store_;
+    bool has_looked_ = false;
 };
 
 }  // namespace

@@ -46,9 +46,6 @@ struct ContainerImage {
     /// of the file, where a policy wants it signed: nothing else of it is used; null: it need not be
     std::shared_ptr<const squash::PartSums> sums = {};
     squash::ComingLayers coming = {};  ///< where the image's layers have still to come
-    std::vector<std::string> notes = {};  ///< lines about what of its config was not read, for those who ask by -v
-    bool has_scripts = false;  ///< variables of it are set by scripts in /.singularity.d/env, see `notes`
-    bool of_enroot = false;  ///< its config is what Enroot left in its files, with ${NAME} for the caller's variables
 };
 
 }  // namespace berth

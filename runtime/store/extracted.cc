@@ -96,15 +96,15 @@ std::string sif_name(const Digest& manifest) { return manifest.hex() + ".sif"; }
 std::string verified_name(const Digest& key) { return key.hex() + ".verified"; }
 constexpr size_t verified_limit = 1 << 30;
 
-/// Has `write` fill an empty file, and publishes it whole, by a rename.
-void add_file(const Store& store, const std::string& name, const std::function<void(int file)>& write) {
+/// Has `write` fill an empty file, and publishes it whole, by a rename: `durable`, also after a crash of the node.
+void add_file(const Store& store, const std::string& name, bool durable, const std::function<void(int file)>& write) {
     Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
     Scratch scratch(tmp.get(), cat(store.path(), "/tmp"));
     Fd file = sys::open_at(scratch.fd(), name, O_RDWR | O_CREAT | O_EXCL, 0600);
     write(file.get());
-    // A name that is there after a crash of the node must be of a whole file.
-    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
-        !sys::synced(unpacked.get()))
+    if ((durable && !sys::synced(file.get())) ||
+        ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
+        (durable && !sys::synced(unpacked.get())))
         throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
 }
 
@@ -118,7 +118,7 @@ std::string sif_path(const Store& store, const Digest& manifest) {
 }
 
 void add_sif(const Store& store, const Digest& manifest, const std::function<void(int file)>& write) {
-    add_file(store, sif_name(manifest), write);
+    add_file(store, sif_name(manifest), true, write);
 }
 
 std::optional<std::string> verified_text(const Store& store, const Digest& key) {
@@ -129,7 +129,22 @@ std::optional<std::string> verified_text(const Store& store, const Digest& key) 
 
 void remember_verified(const Store& store, const Digest& key, const std::string& text) {
     std::string name = verified_name(key);
-    add_file(store, name, [&](int file) { sys::write_all(file, text, name); });
+    add_file(store, name, true, [&](int file) { sys::write_all(file, text, name); });
+}
+
+namespace {
+
+std::string index_name(const Digest& key, const std::string& form) { return cat(key.hex(), ".", form); }
+
+}  // namespace
+
+Fd open_file_index(const Store& store, const Digest& key, const std::string& form) {
+    return sys::open_if_exists(store.directory("unpacked").get(), index_name(key, form), O_RDONLY | O_NOFOLLOW);
+}
+
+void add_file_index(const Store& store, const Digest& key, const std::string& form, std::string_view bytes) {
+    std::string name = index_name(key, form);
+    add_file(store, name, false, [&](int file) { sys::write_all(file, bytes, name); });
 }
 
 void remove_extracted(const Store& store, const Digest& digest) {

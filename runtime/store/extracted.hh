@@ -1,13 +1,15 @@
 // Images that lie in the store in another form: unpacked/<hex>/rootfs, with the modes of mount.modes = "enroot"
 // unpacked/<hex>.enroot/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
-// manifest's digest, or of another key for an image file; and SIF files of registries, unpacked/<hex>.sif, where it is
-// of the artifact's manifest. And what is known of an image file, unpacked/<hex>.verified.
+// manifest's digest, or of another key for an image file; of such a file also its index, unpacked/<hex>.<form>, and
+// what was verified of it, unpacked/<hex>.verified; and SIF files of registries, unpacked/<hex>.sif, where it is of the
+// artifact's manifest.
 #pragma once
 #include <sys/types.h>
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/config/words.hh"
 #include "runtime/store/store.hh"
@@ -50,6 +52,13 @@ std::optional<std::string> verified_text(const Store& store, const Digest& key);
 
 /// Keeps a text about an image file whose signatures were verified. Published by a rename.
 void remember_verified(const Store& store, const Digest& key, const std::string& text);
+
+/// The index of the image file with this key, open for reading; empty when it is not here. `form`: what it shows, and
+/// the release of what builds it.
+Fd open_file_index(const Store& store, const Digest& key, const std::string& form);
+
+/// Publishes it whole, by a rename. After a crash of the node it may be there and damaged, which Index::open() sees.
+void add_file_index(const Store& store, const Digest& key, const std::string& form, std::string_view bytes);
 
 /// Removes all forms of it; nothing when there is none. For collect(), which holds the claim.
 void remove_extracted(const Store& store, const Digest& digest);

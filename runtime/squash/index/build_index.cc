@@ -157,6 +157,8 @@ void IndexBuilder::add_config(const std::vector<LayerInfo>& layer_list, const pl
     put_list(section, image.cmd);
     put_list(section, {image.working_dir, image.user, image.architecture});
     put_list(section, image.volumes);
+    if (image.of_enroot || image.unread_lines > 0)
+        put_list(section, {image.of_enroot ? "1" : "0", cat(image.unread_lines)});
 }
 
 /// The place of each section; what follows the header and the table of pages starts at a multiple of a page.

@@ -32,8 +32,8 @@ Index::Index(Index&&) noexcept = default;
 Index& Index::operator=(Index&&) noexcept = default;
 Index::~Index() = default;
 
-Index Index::open(int fd, const std::string& what) {
-    return Index(std::make_unique<IndexBytes>(fd, what));
+Index Index::open(int fd, const std::string& what, const std::string& remedy) {
+    return Index(std::make_unique<IndexBytes>(fd, what, remedy));
 }
 
 Index Index::from_bytes(std::string bytes) {

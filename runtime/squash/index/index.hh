@@ -23,8 +23,9 @@ class Index {
     /// Reads the start of the file; the rest is read when it is first needed, so that a file that cannot be read any
     /// more (a bad sector, a file server that has gone) is an Error of that access. Keeps a descriptor of its own, see
     /// file(). Throws Error when its magic, version, header checksum, section bounds, or the pages with the layers and
-    /// the config are wrong.
-    static Index open(int fd, const std::string& what);
+    /// the config are wrong. `remedy` ends the message about a page that is damaged.
+    static Index open(int fd, const std::string& what,
+                      const std::string& remedy = "run berth verify, which makes it anew");
     /// Takes the bytes of build_index(); throws Error as open() does. The checksums of the pages are not looked at: the
     /// bytes are this process's own.
     static Index from_bytes(std::string bytes);

@@ -70,7 +70,8 @@ class ListReader {
 
 }  // namespace
 
-IndexBytes::IndexBytes(int fd, const std::string& what) : IndexBytes() {
+IndexBytes::IndexBytes(int fd, const std::string& what, std::string remedy) : IndexBytes() {
+    remedy_ = std::move(remedy);
     auto size = static_cast<uint64_t>(sys::stat_of(fd, printable(what, 4096)).st_size);
     if (size < sizeof(Header)) refuse(what, "it is too short for an index");
     file_ = Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -150,7 +151,7 @@ void IndexBytes::load_page(uint64_t page) const {
             sound_[first + i].store(true, std::memory_order_release);
         } else if (first + i == page) {
             throw Error(cat("reading the index of the image: its bytes at ", at + i * format::page_size,
-                            " are not those that were written; run berth verify, which makes it anew"));
+                            " are not those that were written; ", remedy_));
         }
     }
 }
@@ -188,6 +189,11 @@ plan::ImageConfig IndexBytes::config() const {
     config.user = single[1];
     config.architecture = single[2];
     config.volumes = reader.list();
+    std::vector<std::string> of_files = reader.list();
+    of_files.resize(2);
+    config.of_enroot = of_files[0] == "1";
+    uint64_t unread = 0;
+    if (parse_number(of_files[1], UINT32_MAX, unread)) config.unread_lines = static_cast<uint32_t>(unread);
     return config;
 }
 

@@ -20,7 +20,7 @@ namespace berth::squash {
 class IndexBytes {
   public:
     /// See Index::open() and Index::from_bytes().
-    IndexBytes(int fd, const std::string& what);
+    IndexBytes(int fd, const std::string& what, std::string remedy);
     explicit IndexBytes(std::string bytes);
     IndexBytes(const IndexBytes&) = delete;
     IndexBytes& operator=(const IndexBytes&) = delete;
@@ -86,7 +86,7 @@ class IndexBytes {
     void load_layers(const std::string& what);
     void load_page(uint64_t page) const;
 
-    std::string owned_;
+    std::string owned_, remedy_;
     Fd file_;                 ///< what `memory_` is filled from; empty: the bytes are all there
     char* memory_ = nullptr;  ///< of the size of the file, to which pages are added
     std::string_view bytes_;

@@ -18,7 +18,8 @@
 //               holds offset + 1
 //   layers      LayerRecord[]; their names are in the section config
 //   config      lists of strings: u32 count, then count times {u32 length, bytes}. In order: names of the layers, env,
-//               entrypoint, cmd, {working_dir, user, architecture}, volumes
+//               entrypoint, cmd, {working_dir, user, architecture}, volumes, and, where one of them is not "0", {1 for
+//               a config of Enroot's, number of unread lines}, see plan::ImageConfig
 //
 // What a reader must not trust: any number. Opening checks the hashes of the header and of the table of pages, and that
 // each section is inside the file; every later access checks the positions it follows, and, the first time, the pages
