@@ -14,6 +14,7 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import formats
 from layer_writers import T
 from odd_layers import END, GNU, d, f, h, s
 from oci_layout import Layout, digest
@@ -380,3 +381,17 @@ def sif_overlays(scene):
     for place in places:
         expected = scene.by_unsquashfs(file, "-offset", place, folder=scene.folder / "merged")
     return expected, scene.imported(file)
+
+
+# The store, by its documented form
+
+@case("a store, read by the rules of docs/formats.md")
+def store(scene):
+    layout, noise = Layout(scene.folder / "layout"), hashlib.shake_256(b"x").digest(300_001)
+    below = [d("etc"), f("etc/os", "NAME=x\n"), f("etc/gone", "x"), d("bin"), f("bin/sh", noise, mode=0o755),
+        s("sh", "bin/sh"), h("bin/ash", "bin/sh"), f("zeros", bytes(400_000)), f("text", "many words " * 40_000)]
+    above = [f("etc/.wh.gone", ""), f("etc/os", "NAME=y\n"), d("opt", mode=0o700), f("opt/empty", "")]
+    image = layout.image([b"".join(entries) + END for entries in (below, above)], {"Env": ["A=b"]})
+    layout.publish(image | {"annotations": {"org.opencontainers.image.ref.name": "x"}})
+    scene.pulled(f"oci:{layout.folder}:x")
+    return scene.by_umoci(layout.folder), formats.tree_of(scene.folder / "store")

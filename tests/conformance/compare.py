@@ -76,6 +76,9 @@ class Scene:
         run(self.berth, "import", "-q", "--plain", *options, "-o", image, reference, env=self.environment)
         return self.by_unsquashfs(image)
 
+    def pulled(self, reference):
+        run(self.berth, "pull", "-q", reference, env=self.environment)
+
     def by_unsquashfs(self, image, *options, folder=None):
         """`folder`: where something is already that it is unpacked over."""
         out = folder or self.folder / f"unsquashfs-{Path(image).name}"

@@ -1,0 +1,103 @@
+// The numbers of docs/formats.md are those of the code.
+#include <fstream>
+#include <map>
+
+#include "runtime/base/arrivals.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/artifact.hh"
+#include "runtime/oci/remainder/remainder.hh"
+#include "runtime/pull/share/coming_head.hh"
+#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/pieces.hh"
+#include "runtime/squash/index/block_sums.hh"
+#include "runtime/squash/index/index_format.hh"
+#include "runtime/squash/read/prefetch_list.hh"
+#include "runtime/telemetry/counters.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+
+namespace {
+
+std::string page() {
+    std::ifstream file("docs/formats.md");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// {name in the code: value} of the page's last table.
+std::map<std::string, std::string> numbers_of(const std::string& text) {
+    std::map<std::string, std::string> out;
+    for (const std::string& line : split(text.substr(text.find("\n## Numbers\n")), '\n')) {
+        std::vector<std::string> cells = split(line, '|');
+        if (cells.size() == 5 && cells[3].starts_with(" `")) out[std::string(trimmed(cells[3]))] = trimmed(cells[2]);
+    }
+    return out;
+}
+
+/// {name: value} as the compiler has them.
+#define BERTH_NUMBER(name) {"`" #name "`", std::to_string(uint64_t{name})}
+std::map<std::string, std::string> numbers_in_code() {
+    return {
+        BERTH_NUMBER(squash::format::version),
+        BERTH_NUMBER(squash::format::section_count),
+        BERTH_NUMBER(sizeof(squash::format::Header)),
+        BERTH_NUMBER(sizeof(squash::format::InodeRecord)),
+        BERTH_NUMBER(squash::format::page_size),
+        BERTH_NUMBER(squash::format::sum_interval),
+        BERTH_NUMBER(sizeof(squash::BlockSum)),
+        BERTH_NUMBER(squash::prefetch_extents),
+        BERTH_NUMBER(squash::prefetch_names),
+        BERTH_NUMBER(pull::share::release),
+        BERTH_NUMBER(pull::share::pieces_release),
+        BERTH_NUMBER(pull::share::line_limit),
+        BERTH_NUMBER(pull::share::layer_limit),
+        BERTH_NUMBER(pull::share::stripe_count),
+        BERTH_NUMBER(pull::share::piece_size),
+        BERTH_NUMBER(pull::share::PieceHead::wire_size),
+        BERTH_NUMBER(Arrivals::piece_size),
+        BERTH_NUMBER(pull::share::ComingHead::wire_size),
+        BERTH_NUMBER(oci::remainder_path_limit),
+    };
+}
+#undef BERTH_NUMBER
+
+}  // namespace
+
+TEST_CASE("each number of docs/formats.md is the code's, and each is there", "[formats]") {
+    CHECK(numbers_of(page()) == numbers_in_code());
+}
+
+TEST_CASE("docs/formats.md has each media type, message, cause and kind that the code has", "[formats]") {
+    using namespace pull::share;
+    std::string text = page();
+    std::vector<std::string> words = {oci::artifact_type,      oci::published_layer_type, oci::remainder_type,
+                                      oci::index_type,         oci::sums_type,            oci::profile_type,
+                                      oci::diff_id_annotation, std::string(squash::format::magic, 8)};
+    for (size_t i = 0; i < plan::cause_count; ++i) words.emplace_back(name_of(static_cast<plan::Cause>(i)));
+    for (size_t i = 0; i < plan::image_from_count; ++i) words.emplace_back(name_of(static_cast<plan::ImageFrom>(i)));
+    for (const std::string& word : words) {
+        INFO(word);
+        CHECK(text.find(cat("`", word, "`")) != text.npos);
+    }
+    Digest digest("sha256:" + std::string(64, '0'));
+    std::vector<std::string> messages;
+    for (const FromNode& message : {FromNode(Hello{{}, 0, digest, release, 0}), FromNode(Documents{}), FromNode(Have{}),
+                                    FromNode(Sealed{0, 0, digest}), FromNode(Done{}), FromNode(Failed{}),
+                                    FromNode(Complaint{}), FromNode(Progress{}), FromNode(Finished{}),
+                                    FromNode(Enter{{}, 0, digest, 0}), FromNode(Proved{})})
+        messages.push_back(words_of(message));
+    CHECK(messages.size() == std::variant_size_v<FromNode>);
+    for (const ToNode& message : {ToNode(Fetch{}), ToNode(Documents{}), ToNode(Plan{}), ToNode(Sealed{0, 0, digest}),
+                                  ToNode(NewRole{}), ToNode(Alone{}), ToNode(StepStatus{}), ToNode(End{}),
+                                  ToNode(Roster{}), ToNode(Proved{}), ToNode(Gone{})})
+        messages.push_back(words_of(message));
+    CHECK(messages.size() == std::variant_size_v<FromNode> + std::variant_size_v<ToNode>);
+    for (const std::string& message : messages) {
+        std::string word = message.substr(0, message.find(' '));
+        INFO(word);
+        CHECK((text.find(cat("| `", word, " ")) != text.npos || text.find(cat("| `", word, "`")) != text.npos));
+    }
+    std::string counters = plan::counters_text({});
+    CHECK(text.find(cat("`", counters.substr(0, counters.find('\n')), "`")) != text.npos);
+    CHECK(counters.size() == plan::counters_size());
+}
