@@ -35,7 +35,7 @@ std::string json_of(const store::Inventory& inventory) {
     std::string out;
     for (const store::StoredImage& image : inventory.images)
         out += cat(out.empty() ? "\n" : ",\n", json_of(inventory, image));
-    return cat(R"("bytes":)", inventory.bytes(), R"(,"images":[)", out, "\n]");
+    return cat(R"("bytes":)", inventory.bytes(), R"(,"hot_bytes":)", inventory.hot_bytes, R"(,"images":[)", out, "\n]");
 }
 
 void print_json(const store::Inventory& inventory, const std::vector<SharedInventory>& shared) {
@@ -91,6 +91,8 @@ void print_tables(const store::Inventory& inventory, const std::vector<SharedInv
     if (inventory.images.empty() && inventory.coming.empty() && shared.empty())
         std::printf("none in %s; each node has a store of its own, unless store.path is on a path that all share: "
                     "srun -w NODE berth images\n", printable(path, 4096).c_str());
+    if (inventory.hot_bytes != 0)
+        std::printf("\nfiles that starts read, kept unpacked: %s\n", human_bytes(inventory.hot_bytes).c_str());
     print_coming(inventory.coming);
     for (const SharedInventory& one : shared) {
         std::printf("\nin the shared store %s, which all users read:\n", printable(one.path, 4096).c_str());

@@ -180,6 +180,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     // Who shares a container waits for the whole image: none of them has the pull.
     OpenedImage opened = open_for_person(options, caller, site, &event, options.step.empty() ? &pull : nullptr);
     event.opened(text_of(opened.digest));
+    event.noted(opened.note);
     std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
     if (arrivals) event.early();
     event.admitted(opened.signer, opened.rule);

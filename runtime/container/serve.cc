@@ -78,6 +78,27 @@ std::string content_of(squash::DataReader& reader, const squash::FileData& data,
     return out;
 }
 
+/// What its process does with unpacked files, besides reading ahead.
+mount::HotWork hot_work(const ContainerImage& image, const HotImage& hot) {
+    mount::HotWork out;
+    if (hot.folder) {
+        out.folder = hot.folder->lease.get();
+        out.check = [&hot] {
+            std::string changed = store::hot_change(hot.folder->lease.get());
+            if (!changed.empty())
+                store::give_up_hot(hot.hot.get(), hot.folder->name,
+                                   cat("unpacked files given up: ", printable(changed, 200), " has changed"));
+        };
+    }
+    out.write = [&image, &hot](const squash::PrefetchList& list, const std::function<bool(uint64_t)>& goes_on) {
+        squash::DataReader reader = reader_of(image);
+        store::write_hot(hot.order, image.index, reader, list, goes_on);
+    };
+    out.descriptors = {hot.hot.get(), out.folder};
+    for (const Fd& layer : image.layers) out.descriptors.push_back(layer.get());
+    return out;
+}
+
 }  // namespace
 
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
@@ -92,7 +113,7 @@ std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std
 }
 
 ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
-                        const std::string& filter, int staging) {
+                        const std::string& filter, int staging, const HotImage& hot) {
     ImageServer out;
     if (image.flat.file) {
         out.program = start_other_server(plan, image.flat, filter, staging);
@@ -101,7 +122,8 @@ ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const pl
     mount::ServerOptions options = server_options(plan, site);
     // Where there is one CPU, it would only take that from the program.
     if (image.reads.known && usable_cpus() > 1)
-        out.prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine);
+        out.prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine,
+                                                 hot.hot ? hot_work(image, hot) : mount::HotWork());
     options.reads = image.reads.log;
     options.prefetcher = out.prefetcher.channel.get();
     options.coming = std::move(image.coming);

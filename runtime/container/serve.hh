@@ -27,9 +27,10 @@ struct ImageServer {
 };
 
 /// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. Another
-/// program may not make the calls that `filter` refuses. Throws Error.
+/// program may not make the calls that `filter` refuses. `hot` is what the container has of unpacked files. Throws
+/// Error.
 ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
-                                 const std::string& filter, int staging);
+                                 const std::string& filter, int staging, const HotImage& hot);
 
 /// Mounts what is in each of the files in a folder of `staging`, has it served as long as this process lives, and puts
 /// it into those of `sources` that are of their edits. Changes the working directory. Throws Error.

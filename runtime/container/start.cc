@@ -143,14 +143,38 @@ void enter_workdir(const std::string& path) {
     if (::fchdir(directory.get()) != 0) throw SysError(cat("entering the working directory ", printable(path, 4096)));
 }
 
+/// Files of the image as files of the node: a mount that is attached nowhere; empty when it cannot be made. Programs
+/// for 32 bits may not know the numbers of its inodes.
+Fd clone_hot(const ContainerImage& image, bool small_inode_numbers) try {
+    if (!image.hot.folder || small_inode_numbers) return {};
+    return clone_directory(image.hot.folder->root, image.hot.folder->identity, O_NOFOLLOW);
+} catch (const Error&) {
+    return {};
+}
+
+/// Over staging/lower and, where there is one, `hot`. Without it where the kernel refuses that.
+mount::Root make_overlay(const Fd& staging, mount::OverlayOptions options, const Fd& mount, const HotImage& hot) {
+    if (!mount) return mount::Root::make_overlay(staging.get(), options);
+    options.layer_above = "hot";
+    try {
+        if (::mkdirat(staging.get(), "hot", 0755) != 0) throw SysError("creating the staging directory hot");
+        sys::move_mount_to(mount.get(), mount::staging_directory(staging.get(), "hot").get(), "unpacked files");
+        return mount::Root::make_overlay(staging.get(), options);
+    } catch (const Error& error) {
+        store::refuse_hot(hot.hot.get(), hot.order.key.boot, cat("unpacked files cannot be used: ", error.what()));
+    }
+    options.layer_above = {};
+    return mount::Root::make_overlay(staging.get(), options);
+}
+
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
 mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk,
-                      bool small_inode_numbers) {
+                      bool small_inode_numbers, const Fd& mount, const HotImage& hot) {
     if (disk)
         sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
                            printable(storage.path, 4096));
-    mount::Root root = mount::Root::make_overlay(
-        staging.get(), {storage.source, bool(disk), storage.path, storage.setting, small_inode_numbers});
+    mount::Root root = make_overlay(
+        staging, {storage.source, bool(disk), storage.path, storage.setting, small_inode_numbers}, mount, hot);
     container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return root;
 }
@@ -212,6 +236,8 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     if (storage.in_place) shared = std::exchange(directory, Fd());
     // Before the staging area hides a directory of the node.
     bool has_old_programs = !shared && has_32_bit_loader(image);
+    Fd hot_mount = clone_hot(image, has_old_programs);
+    HotImage hot = std::move(image.hot);
     sys::make_mounts_private();
     watch.lap("sources");
     Fd staging = mount::make_staging(plan.tmpfs_size);
@@ -233,14 +259,15 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
                            "the image's directory");
     if (served) {
         container.keep_reads = std::move(image.reads.keep);
-        ImageServer server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get());
+        ImageServer server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get(), hot);
         container.server = std::move(server.program);
         container.prefetcher = std::move(server.prefetcher.process);
     }
     serve_squashfs(std::move(squashfs), plan, site, has_old_programs, staging.get(), sources);
     watch.lap("server");
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared))
-                              : make_root(container, staging, storage, disk, has_old_programs);
+                              : make_root(container, staging, storage, disk, has_old_programs, hot_mount, hot);
+    if (hot.folder) container.hot = std::move(hot.folder->lease);
     watch.lap("overlay");
     edit_root(root, plan, sources, means, storage);
     if (!plan.writable) root.make_read_only();

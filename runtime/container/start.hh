@@ -45,6 +45,7 @@ struct StartedContainer {
     uint64_t capabilities = 0;    ///< that tasks keep (bits 1 << CAP_*)
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining
     store::Lease lease;           ///< of the image; empty in such a copy too
+    Fd hot;                       ///< see HotFolder::lease; empty in such a copy too
     Fd upper;                     ///< the directory of what it writes, outside of its mounts; empty in such a copy too
     std::vector<OwnNamespace> namespaces;
     Pid init;             ///< first process of its own pid namespace, a child of the server; empty: see `lease`

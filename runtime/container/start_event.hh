@@ -27,6 +27,8 @@ class StartEvent {
     void opened(const std::string& digest);
     /// By whose signature the image may run, and by which rule; empty where no policy is.
     void admitted(const std::string& signer, const std::string& rule);
+    /// What was found wrong with unpacked files; empty: nothing.
+    void noted(const std::string& note) { event_.note = note; }
     /// For PullWatch::fetched: what was pulled is an event of its own.
     void pulled(const PullResult& result);
 

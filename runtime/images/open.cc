@@ -290,7 +290,8 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
 /// With the list of what its starts read. Nobody gets a store for it.
 OpenedImage with_prefetch(OpenedImage opened, const plan::Caller& caller, const plan::Site& site) {
     bool is_possible = site.mount.prefetch && site.mount.engine == plan::MountEngine::berth;
-    if (is_possible && has_store(site, caller)) prefetch_known_reads(opened, open_store(site, caller));
+    if (is_possible && has_store(site, caller)) 
+        prefetch_known_reads(opened, open_store(site, caller), hot_limits(site), site.mount.shown_modes());
     return opened;
 }
 

@@ -70,6 +70,7 @@ struct OpenedImage {
     std::string signer = {};       ///< by whose signature it may run, where a site has a signature policy
     std::string rule = {};         ///< and by which rule of the policy
     std::optional<EarlyPull> early = {};
+    std::string note = {};  ///< for the events: what was found wrong with unpacked files since the last start
 };
 
 }  // namespace berth

@@ -1,11 +1,14 @@
 #include "runtime/images/prefetch_record.hh"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <ctime>
 #include <exception>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/error.hh"
 #include "runtime/squash/read/prefetch_list.hh"
@@ -48,19 +51,41 @@ void keep(const store::Store& store, const std::string& index, const squash::Pre
     // The next start learns it.
 }
 
+HotImage hot_image(const store::Store& store, const store::HotKey& key, const store::HotLimits& limits,
+                   std::string& note) try {
+    HotImage out{store::find_hot(store, key), store.directory("hot"), {}};
+    note = store::take_hot_note(store);
+    out.order = {out.hot.get(), key, limits};
+    return out;
+} catch (const Error&) {
+    return {};
+}
+
 }  // namespace
 
-void prefetch_known_reads(OpenedImage& opened, store::Store store) noexcept try {
+store::HotLimits hot_limits(const plan::Site& site) {
+    const std::vector<std::string> all{"*"};
+    const plan::PolicySettings& policy = site.policy;
+    bool are_proved = !policy.signatures.empty() || policy.image_owners != all || policy.image_paths != all;
+    return are_proved ? store::HotLimits() : store::HotLimits{site.mount.hot_image_size, site.mount.hot_store_size};
+}
+
+void prefetch_known_reads(OpenedImage& opened, store::Store store, const store::HotLimits& hot,
+                          plan::ImageModes modes) noexcept try {
     ContainerImage& image = opened.image;
     if (image.layers.empty() || image.coming.arrivals || !image.directory.empty()) return;
     std::string index = image.index.id();
     image.reads.known = known_list(store, index);
+    if (image.reads.known && hot.wanted())
+        image.hot = hot_image(store, {index, ::getegid(), modes, store::boot_word(),
+                                      squash::prefetch_learnt(*image.reads.known)}, hot, opened.note);
     image.reads.log =
         std::make_shared<squash::ReadLog>(image.reads.known, squash::ReadLog::Clock::now() + watched);
     image.reads.keep = [kept = std::make_shared<const store::Store>(std::move(store)), index,
                         known = image.reads.known, log = image.reads.log] { keep(*kept, index, known, *log); };
 } catch (const std::exception&) {
     opened.image.reads = {};
+    opened.image.hot = {};
 }
 
 }  // namespace berth

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/squash/read/read_log.hh"
+#include "runtime/store/hot_writer.hh"
 #include "runtime/store/lease.hh"
 
 namespace berth {
@@ -29,6 +31,13 @@ struct ReadsOfImage {
     std::function<void()> keep = {};             ///< does so, at the container's end; does not throw
 };
 
+/// What its starts have read as files of the node; see store/hot.hh.
+struct HotImage {
+    std::optional<store::HotFolder> folder = {};  ///< that the container has; none: there is none
+    Fd hot = Fd();             ///< in which folders are; empty: none is written
+    store::HotOrder order = {};  ///< for the next one; its descriptor is `hot`
+};
+
 struct ContainerImage {
     squash::Index index;     ///< of a directory: its config, and no files
     std::vector<Fd> layers;  ///< in the order of index.layers()
@@ -45,6 +54,7 @@ struct ContainerImage {
     ReadsOfImage reads = {};
     /// of the file, where a policy wants it signed: nothing else of it is used; null: it need not be
     std::shared_ptr<const squash::PartSums> sums = {};
+    HotImage hot = {};
     squash::ComingLayers coming = {};  ///< where the image's layers have still to come
 };
 

@@ -152,6 +152,7 @@ class OwnContainer : public StepContainer {
         start.watch.early = true;
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
+        start.event->noted(opened.note);
         std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
         if (arrivals) start.event->early();
         start.event->admitted(opened.signer, opened.rule);

@@ -13,6 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/store/extracted.hh"
+#include "runtime/store/hot.hh"
 #include "runtime/store/lease_holders.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/partial.hh"
@@ -97,15 +98,24 @@ void forget_tag(const Store& store, const StoredTag& tag) {
     }
 }
 
+/// Index::id() of an image; empty when it cannot be read.
+std::string index_of(const Store& store, const Digest& digest) try {
+    return squash::Index::open(store.open_index(digest).get(), "an index").id();
+} catch (const Error&) {
+    return {};
+}
+
 bool Remover::image(const Inventory& inventory, const StoredImage& image) {
     std::string hex = image.digest.hex();
     Lock claim = store_.claim(image.digest);
     // A pin may have come since the inventory was taken; whoever makes one has a lease meanwhile.
     if (!claim || !store_.pin_holders(image.digest).empty()) return false;
     if (!dry_) {
+        std::string index = index_of(store_, image.digest);
         forget(inventory, image);
         retires_ ? retire(store_, "images", hex) : remove_object(store_, "images", hex);
         remove_extracted(store_, image.digest);
+        if (!index.empty()) remove_hot_of(store_, index);
         remove_file(store_, "leases", hex);
     }
     result_.images.push_back(image);
@@ -223,6 +233,11 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& wanted, boo
     if (!turn) return std::nullopt;
     if (!dry) store.sweep();
     Inventory inventory = take_inventory(store);
+    // What an image has besides its layers goes before any image.
+    if (!dry && limits.bytes != 0 && inventory.hot_bytes != 0 && inventory.bytes() > limits.bytes) {
+        sweep_hot(store, -1);
+        inventory = take_inventory(store);
+    }
     Remover remover(store, dry);
     Remainder rest(inventory);
     for (size_t i : images_to_remove(inventory, limits, ::time(nullptr)))
@@ -232,6 +247,7 @@ std::optional<Removed> collect(const Store& store, const KeepLimits& wanted, boo
     remover.strays(inventory);
     remover.extracted(inventory, limits.age > 0 ? limits.age : untagged_age);
     remover.partial();
+    if (!dry) sweep_hot(store, limits.age > 0 ? limits.age : untagged_age);
     remover.lock_files();
     return remover.take_result();
 }

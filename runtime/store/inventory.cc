@@ -13,6 +13,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/store/hot.hh"
 #include "runtime/store/names.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/store/scratch.hh"
@@ -82,6 +83,7 @@ Inventory Taking::take() {
     take_coming();
     take_image_indexes();
     take_tags();
+    if (own_ != nullptr) out_.hot_bytes = hot_disk_bytes(store_.directory("hot").get());
     return std::move(out_);
 }
 
@@ -251,7 +253,7 @@ uint64_t Inventory::bytes() const {
     for (const StoredImage& image : images) sum += image.own_bytes;
     for (const StoredLayer& layer : layers) sum += layer.bytes;
     for (const ComingImage& image : coming) sum += image.disk_bytes;
-    return sum;
+    return sum + hot_bytes;
 }
 
 const StoredImage* Inventory::find(const std::string& text) const {

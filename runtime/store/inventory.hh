@@ -62,6 +62,7 @@ struct Inventory {
     std::vector<StoredLayer> layers;
     std::vector<ComingImage> coming;
     std::vector<StoredImageIndex> image_indexes;
+    uint64_t hot_bytes = 0;             ///< on disk, of files of images that are kept unpacked
     std::vector<StoredTag> stray_tags;  ///< whose image is not here
 
     /// Bytes on disk of an image with all its layers, and of those that it shares with others.

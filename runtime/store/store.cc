@@ -43,7 +43,7 @@ void check_owner(int root, const std::string& path) {
 
 // The last one's presence tells of all the others.
 constexpr std::array folders{"layers", "images", "lists", "refs", "locks", "tmp", "leases", "pins", "unpacked",
-                             "unproved", "partial", "prefetch"};
+                             "unproved", "partial", "prefetch", "hot"};
 
 /// A path given by mistake (a home directory) must not be filled with our folders, let alone be swept.
 void check_is_store(int root, const std::string& path) {

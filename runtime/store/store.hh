@@ -50,7 +50,8 @@ class [[nodiscard]] NewFile {
 /// policy), lists/<hex of image index digest>.<architecture>, refs/<registry>/<name>/:<tag>, leases/<hex of manifest
 /// digest>, pins/<hex of manifest digest>.<anything>, unpacked/<hex of manifest digest or of another
 /// key>{/rootfs/,.<uid>.<gid>.sqfs,.sif}, unproved/<hex of diff_id>, partial/<hex of manifest digest>/ (partial.hh),
-/// prefetch/<id of an index>, locks/, tmp/. Objects are opened below the store's directory without following symlinks.
+/// prefetch/<id of an index>, hot/ (hot.hh), locks/, tmp/. Objects are opened below the store's directory without
+/// following symlinks.
 /// Beside it the stores that the site offers are read (shared.hh), where nothing is ever written: no lock, no lease, no
 /// pin.
 class Store {

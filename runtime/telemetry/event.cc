@@ -59,6 +59,7 @@ std::string members_of(const Event& event) {
     std::string waited = event.waited_bytes == 0 ? "" : cat(",\"waited_bytes\":", event.waited_bytes);
     out += cat(",\"bytes\":", event.bytes, ",\"peer_bytes\":", event.peer_bytes,
                ",\"published_bytes\":", event.published_bytes, waited, member("refused", event.refused, 256),
+               member("note", event.note, 256),
                ",\"us\":", event.total, ",\"phases\":{");
     for (const PhaseTime& phase : event.phases)
         out += cat(&phase == &event.phases.front() ? "" : ",", json_text(phase.name.substr(0, 32)), ":",

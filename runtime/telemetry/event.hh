@@ -66,6 +66,7 @@ struct Event {
     uint64_t published_bytes = 0;  ///< those of layers that came as they run (share.artifacts), and were not converted
     uint64_t waited_bytes = 0;     ///< those of them that a container waited for (store.start), which ran already
     std::string refused = {};      ///< why a layer that is published so was converted all the same; the first one's
+    std::string note = {};         ///< of a start: what was found wrong with unpacked files of images
     uint64_t total = 0;   ///< microseconds from the beginning
     std::vector<PhaseTime> phases = {};
     std::string file;      ///< of an import: the one that was written

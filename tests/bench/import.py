@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What an import of Python's frameworks costs in a new container: beside the same root as a directory of the node, the
 kernel's squashfs and squashfuse_ll, each under bwrap. "store" and "file" are new containers of an image of the store
-and of one .sqsh, "first" the first of them where nobody has read the image before, "plain" the same without reading
-ahead and learning, "again" an import that follows another in its container.
+and of one .sqsh whose files are kept unpacked by starts before, "ahead" the same without these files, "first" the first
+of them where nobody has read the image before, "plain" the same without reading ahead and learning, "again" an import
+that follows another in its container.
 
 usage: import.py BUILD [--turns N] [--rows WORDS] [--small] [--load SHARE] [--cache DIR] [--json FILE] [--at-once N]
        [--no-requests]; as root (the kernel's squashfs, debootstrap and tracefs need it), all else runs as --user.
@@ -130,8 +131,9 @@ class Rows:
 
     def __init__(self, options, root, work):
         self.options, self.root, self.work = options, root, work
-        self.all = {"node": self.node, "again": self.store, "store": self.store, "first": self.first,
-                    "plain": self.plain, "file": self.file, "squashfuse": self.squashfuse, "kernel": self.kernel}
+        self.all = {"node": self.node, "again": self.store, "store": self.store, "ahead": self.ahead,
+                    "first": self.first, "plain": self.plain, "file": self.file, "squashfuse": self.squashfuse,
+                    "kernel": self.kernel}
 
     def bwrap(self, root):
         return as_user(self.options, ["bwrap", "--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs",
@@ -148,6 +150,10 @@ class Rows:
     @contextlib.contextmanager
     def store(self):
         yield self.berth(f"oci:{self.work}/layout"), None
+
+    @contextlib.contextmanager
+    def ahead(self):
+        yield self.berth(f"oci:{self.work}/layout", "BERTH_MOUNT_HOT_IMAGE_SIZE=0"), None
 
     @contextlib.contextmanager
     def first(self):
@@ -228,7 +234,16 @@ def measure(rows, name, options):
             "server switches": used.ru_nvcsw + after[1] - before[1] - switches}, others
 
 
+def learn(rows, names, options):
+    """Starts after which files are kept unpacked: the last one waits until they are."""
+    for name in set(names) & {"store", "file"}:
+        for pause in (0, 10):
+            with rows.all[name]() as (command, _):
+                finish(*start(command + [program(options) + f"; sleep {pause}"]))
+
+
 def turns(rows, names, options):
+    learn(rows, names, options)
     table, void = {name: [] for name in names}, dict.fromkeys(names, 0)
     for name in names:
         measure(rows, name, options)
@@ -269,15 +284,16 @@ def show(table, void):
 def at_once(rows, options):
     """CPU seconds of so many imports at a time."""
     total = {}
-    for name in ("node", "store"):
+    for name in ("node", "ahead", "store"):
         with rows.all[name]() as (command, _):
             children = [start(command + [program(options) + "; true"]) for _ in range(options.at_once)]
             total[name] = 0
             for child in children:
                 used = finish(*child)[1]
                 total[name] += used.ru_utime + used.ru_stime
-    print(f"\n{options.at_once} at once: CPU s {total['node']:.1f} on the node, {total['store']:.1f} in containers, "
-          f"{total['store'] / total['node']:.2f} times")
+    print(f"\n{options.at_once} at once: CPU s {total['node']:.1f} on the node; in containers " +
+          ", ".join(f"{total[name]:.1f} ({name}), {total[name] / total['node']:.2f} times"
+                    for name in ("ahead", "store")))
 
 
 @contextlib.contextmanager
@@ -335,7 +351,7 @@ def main():
     options.add_argument("--turns", type=int, default=15)
     options.add_argument("--tries", type=int, default=4)
     options.add_argument("--seconds", type=float, default=3600, help="no turn begins later")
-    options.add_argument("--rows", default="node,again,store,first,plain,file,squashfuse,kernel")
+    options.add_argument("--rows", default="node,again,store,ahead,first,plain,file,squashfuse,kernel")
     options.add_argument("--small", action="store_true")
     options.add_argument("--load", type=float, default=0.1)
     options.add_argument("--user", default="nobody")
@@ -360,7 +376,7 @@ def main():
             with open(options.json, "w", encoding="ascii") as file:
                 json.dump(table, file, indent=1)
     if not options.no_requests:
-        for name in set(names) & {"store", "plain", "file", "squashfuse"}:
+        for name in set(names) & {"store", "ahead", "plain", "file", "squashfuse"}:
             requests(rows, name, options)
     if "store" in names:
         idle_memory(rows, options)

@@ -193,3 +193,15 @@ TEST_CASE("hostile: what lies in a list's place is no list, and costs no more th
     REQUIRE(scene.known());
     CHECK(scene.known()->extents.size() >= 150);
 }
+
+TEST_CASE("hot files: none are kept where a site says which images may run, or does not want them", "[hot]") {
+    plan::Site site;
+    CHECK(hot_limits(site).wanted());
+    int kind = GENERATE(0, 1, 2, 3, 4);
+    if (kind == 0) site.policy.signatures = "/etc/containers/policy.json";
+    if (kind == 1) site.policy.image_owners = {"root"};
+    if (kind == 2) site.policy.image_paths = {"/images"};
+    if (kind == 3) site.mount.hot_image_size = 0;
+    if (kind == 4) site.mount.hot_store_size = 0;
+    CHECK_FALSE(hot_limits(site).wanted());
+}

@@ -1,6 +1,7 @@
 #include "runtime/mount/fuse/prefetcher.hh"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -15,7 +16,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -25,6 +25,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/squash/read/list_places.hh"
 
 namespace berth::mount {
 
@@ -40,79 +41,9 @@ constexpr uint32_t worth_listing = 4;
 /// How often time and memory are looked at, in requests.
 constexpr uint32_t look_interval = 64;
 constexpr uint64_t short_of_room = 64ULL << 20;
-constexpr unsigned most_seconds = 20;
-constexpr size_t path_limit = 4000;
+constexpr unsigned most_seconds = 20, most_seconds_of_writing = 120;
+constexpr int check_after_ms = 300;
 constexpr size_t node_file_limit = 64 << 10;
-
-/// Where the inodes of a list are in the tree, and of which directories several are wanted.
-class Places {
-  public:
-    Places(const squash::Index& index, const squash::PrefetchList& list)
-        : index_(index), parents_(index.inode_count() + 1) {
-        for (const squash::PrefetchExtent& extent : list.extents) wanted_.emplace(extent.inode, Place{});
-        for (const squash::MissingName& missing : list.missing) missing_[missing.directory].push_back(missing.name);
-        std::vector<uint32_t> directories{1};
-        for (size_t i = 0; i < directories.size(); ++i) look_into(directories[i], directories);
-    }
-
-    struct Place {
-        uint32_t directory = 0;  ///< 0: no such file
-        uint32_t position = 0;
-    };
-    Place place_of(uint32_t inode) const {
-        auto found = wanted_.find(inode);
-        return found == wanted_.end() ? Place{} : found->second;
-    }
-    uint32_t wanted_in(uint32_t directory) const {
-        auto found = counts_.find(directory);
-        return found == counts_.end() ? 0 : found->second;
-    }
-    /// Whether the number is that of a directory of the tree.
-    bool is_directory(uint32_t inode) const {
-        return inode == 1 || (inode < parents_.size() && parents_[inode].directory != 0);
-    }
-    /// Names that are looked for in vain.
-    const std::vector<std::string>& missing_in(uint32_t directory) const {
-        static const std::vector<std::string> none;
-        auto found = missing_.find(directory);
-        return found == missing_.end() ? none : found->second;
-    }
-    /// From the root, without a slash at its start; "." for the root itself, empty for one that is too long.
-    std::string path_of(uint32_t directory) const {
-        std::string out;
-        for (; directory != 1; directory = parents_[directory].directory) {
-            auto entry = index_.entry(parents_[directory].directory, parents_[directory].position);
-            if (!entry || out.size() + entry->name.size() > path_limit) return {};
-            out = out.empty() ? std::string(entry->name) : cat(entry->name, "/", out);
-        }
-        return out.empty() ? "." : out;
-    }
-
-  private:
-    void look_into(uint32_t directory, std::vector<uint32_t>& directories) {
-        uint32_t count = index_.entry_count(directory);
-        for (uint32_t position = 0; position < count; ++position) {
-            auto entry = index_.entry(directory, position);
-            if (!entry || entry->inode == 0 || entry->inode >= parents_.size()) continue;
-            Place here{directory, position};
-            if (S_ISDIR(entry->mode)) {
-                // Whatever the index says, each directory is looked into once.
-                if (entry->inode == 1 || parents_[entry->inode].directory != 0) continue;
-                parents_[entry->inode] = here;
-                directories.push_back(entry->inode);
-            } else if (auto found = wanted_.find(entry->inode); found != wanted_.end() && S_ISREG(entry->mode)) {
-                if (found->second.directory == 0) ++counts_[directory];
-                found->second = here;
-            }
-        }
-    }
-
-    const squash::Index& index_;
-    std::vector<Place> parents_;  ///< of directories, by number
-    std::unordered_map<uint32_t, Place> wanted_;
-    std::unordered_map<uint32_t, uint32_t> counts_;
-    std::unordered_map<uint32_t, std::vector<std::string>> missing_;
-};
 
 /// Has the kernel bring all names of a directory, with their inodes.
 void list_names(int directory) {
@@ -122,18 +53,18 @@ void list_names(int directory) {
 
 class Reading {
   public:
-    Reading(const squash::Index& index, const Places& places, int root) : index_(index), places_(places), root_(root) {}
+    Reading(const squash::ListPlaces& places, int root, int hot) : places_(places), root_(root), hot_(hot) {}
 
     /// Opens the file unless it is open already. False when there is no such regular file.
     bool open(uint32_t inode) {
         if (inode == inode_) return file_ != nullptr;
         inode_ = inode;
         file_.reset();
-        Places::Place place = places_.place_of(inode);
+        squash::ListPlaces::Place place = places_.place_of(inode);
         if (place.directory == 0 || !enter(place.directory)) return false;
-        auto entry = index_.entry(place.directory, place.position);
-        if (!entry) return false;
-        Fd file = sys::try_open_at(directory_.get(), std::string(entry->name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+        std::string name = places_.name_at(place);
+        if (name.empty() || is_hot(place.directory, name)) return false;
+        Fd file = sys::try_open_at(directory_.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
         struct stat st {};
         if (!file || ::fstat(file.get(), &st) != 0 || !S_ISREG(st.st_mode)) return false;
         size_ = static_cast<uint64_t>(st.st_size);
@@ -163,6 +94,11 @@ class Reading {
     }
 
   private:
+    bool is_hot(uint32_t directory, const std::string& name) const {
+        return hot_ >= 0 && ::faccessat(hot_, cat(places_.path_of(directory), "/", name).c_str(), F_OK,
+                                        AT_SYMLINK_NOFOLLOW) == 0;
+    }
+
     bool enter(uint32_t directory) {
         if (directory == entered_) return static_cast<bool>(directory_);
         entered_ = directory;
@@ -191,9 +127,8 @@ class Reading {
         std::shared_ptr<Fd> file;
         uint64_t last;
     };
-    const squash::Index& index_;
-    const Places& places_;
-    int root_;
+    const squash::ListPlaces& places_;
+    int root_, hot_;
     uint32_t inode_ = 0, entered_ = 0;
     Fd directory_;
     std::shared_ptr<Fd> file_;
@@ -248,9 +183,36 @@ class NodeFiles {
     std::string membership_;
 };
 
+/// Whether there is time and memory left to write.
+class WritingLimit {
+  public:
+    explicit WritingLimit(const NodeFiles& node) : node_(node), left_(prefetch_budget(node.room())) {}
+    bool allows(uint64_t bytes) {
+        if (bytes > left_ || Clock::now() > until_) return false;
+        left_ -= bytes;
+        return ++asked_ % look_interval != 0 || node_.room().left >= short_of_room;
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    const NodeFiles& node_;
+    uint64_t left_;
+    unsigned asked_ = 0;
+    Clock::time_point until_ = Clock::now() + std::chrono::seconds(most_seconds_of_writing);
+};
+
+/// For a container that does read what is in the list.
+void help(const squash::Index& index, const squash::PrefetchList& list, int root, const NodeFiles& node,
+          const HotWork& hot) {
+    Fd unpacked = hot.folder < 0 ? Fd() : sys::try_open_at(hot.folder, "root", O_PATH | O_DIRECTORY | O_NOFOLLOW);
+    read_ahead(index, list, root, [&] { return node.room(); }, most_seconds, unpacked.get());
+    WritingLimit limit(node);
+    if (hot.write) hot.write(list, [&](uint64_t bytes) { return limit.allows(bytes); });
+}
+
 /// The life of the process. Never returns.
 [[noreturn]] void be_prefetcher(const squash::Index& index, const std::string& list, int channel,
-                                const std::function<void()>& confine, pid_t parent) {
+                                const std::function<void()>& confine, const HotWork& hot, pid_t parent) {
     try {
         ::prctl(PR_SET_NAME, "berth-ahead");
         ::setsid();
@@ -258,16 +220,23 @@ class NodeFiles {
         NodeFiles node;
         std::vector<int> kept = node.descriptors();
         kept.insert(kept.end(), {channel, index.descriptor()});
+        kept.insert(kept.end(), hot.descriptors.begin(), hot.descriptors.end());
         sys::point_at_null({0, 1, 2});
         sys::close_descriptors_except(kept);
         confine();
         // Only after the change of credentials, which takes it back.
         if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(0);
         auto received = receive_message(channel);
+        if (!received || received->descriptors.size() != 1) ::_exit(0);
+        if (hot.check) {
+            // Short programs do without.
+            pollfd told{channel, POLLIN, 0};
+            ::poll(&told, 1, check_after_ms);
+            hot.check();
+        }
         char follows = 0;
-        if (received && received->descriptors.size() == 1 && ::recv(channel, &follows, 1, 0) == 1 && follows == 'y')
-            read_ahead(index, squash::parse_prefetch_list(list), received->descriptors[0].get(),
-                       [&] { return node.room(); }, most_seconds);
+        if (::recv(channel, &follows, 1, 0) == 1 && follows == 'y')
+            help(index, squash::parse_prefetch_list(list), received->descriptors[0].get(), node, hot);
     } catch (const std::exception&) {
         // Nobody misses what it would have read.
     }
@@ -282,13 +251,13 @@ uint64_t prefetch_budget(const MemoryRoom& room) {
 }
 
 uint64_t read_ahead(const squash::Index& index, const squash::PrefetchList& list, int root,
-                    const std::function<MemoryRoom()>& room, unsigned seconds) {
+                    const std::function<MemoryRoom()>& room, unsigned seconds, int hot) {
     using Clock = std::chrono::steady_clock;
     auto until = Clock::now() + std::chrono::seconds(seconds);
     uint64_t budget = prefetch_budget(room()), done = 0;
     uint32_t requests = 0;
-    Places places(index, list);
-    Reading reading(index, places, root);
+    squash::ListPlaces places(index, list);
+    Reading reading(places, root, hot);
     for (const squash::PrefetchExtent& extent : list.extents) {
         if (extent.count == 0) reading.list(extent.inode);
         if (extent.count == 0 ? Clock::now() <= until : !reading.open(extent.inode)) continue;
@@ -305,7 +274,7 @@ uint64_t read_ahead(const squash::Index& index, const squash::PrefetchList& list
 }
 
 Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
-                            const std::function<void()>& confine) {
+                            const std::function<void()>& confine, const HotWork& hot) {
     Prefetcher out;
     auto&& [ours, its] = make_channel();
     pid_t self = ::getpid();
@@ -314,7 +283,7 @@ Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBy
     if (child < 0) return out;
     if (child == 0) {
         ours.reset();
-        be_prefetcher(index, *list, its.get(), confine, self);
+        be_prefetcher(index, *list, its.get(), confine, hot, self);
     }
     out.process = Pid(child);
     out.channel = std::move(ours);

@@ -3,6 +3,7 @@
 // that a kill ends it as any task.
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "runtime/base/fd.hh"
 #include "runtime/base/memory_room.hh"
@@ -17,10 +18,21 @@ struct Prefetcher {
     Fd channel;   ///< to it
 };
 
+/// What else the process does with files of the image that are kept unpacked (store/hot.hh).
+struct HotWork {
+    int folder = -1;  ///< which the container has; -1: none
+    /// Compares the folder with its manifest; null: not.
+    std::function<void()> check = {};
+    /// Writes what is in the list into a folder, as long as `goes_on`; null: not.
+    using Write = void(const squash::PrefetchList& list, const std::function<bool(uint64_t bytes)>& goes_on);
+    std::function<Write> write = {};
+    std::vector<int> descriptors = {};  ///< that all of it needs
+};
+
 /// Starts the process, which waits; to be called before the image is mounted, by a process of one thread. `confine`
 /// gives up all privileges there. Where it cannot be started there is none.
 Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
-                            const std::function<void()>& confine);
+                            const std::function<void()>& confine, const HotWork& hot = {});
 
 /// Gives it the root of the mount (O_PATH). It goes on to wait for tell_prefetcher().
 void show_mount(Prefetcher& prefetcher, int root) noexcept;
@@ -34,8 +46,9 @@ uint64_t prefetch_budget(const MemoryRoom& room);
 
 /// Reads regular files of the index, as the list says and as far as its limits go, by way of `root`, where the image is
 /// mounted: no other mount and no link is followed. Whatever the list, it ends after `seconds` at the latest, or when
-/// `room` says that memory is short. What cannot be read is left out. Returns the bytes that the kernel was asked for.
+/// `room` says that memory is short. What cannot be read is left out, and so is a file that is at the same place below
+/// `hot`, which the container has in its place. Returns the bytes that the kernel was asked for.
 uint64_t read_ahead(const squash::Index& index, const squash::PrefetchList& list, int root,
-                    const std::function<MemoryRoom()>& room, unsigned seconds);
+                    const std::function<MemoryRoom()>& room, unsigned seconds, int hot = -1);
 
 }  // namespace berth::mount

@@ -67,7 +67,7 @@ Fd new_overlay(const OverlayOptions& options, const std::string& upper, const st
     // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`,
     // `rsync -x` and `du -x` leave them out. With it their inode numbers are over 2^63.
     return mount_overlay({{"source", options.source},
-                          {"lowerdir", "lower"},
+                          {"lowerdir", options.layer_above.empty() ? "lower" : options.layer_above + ":lower"},
                           {"upperdir", upper},
                           {"workdir", work},
                           {"xino", options.small_inode_numbers ? "off" : "on"},

@@ -41,14 +41,15 @@ struct OverlayOptions {
     /// The image's files keep inode numbers that 32-bit programs can take. They then have another device number than
     /// its directories.
     bool small_inode_numbers = false;
+    std::string layer_above = {};  ///< a directory of the staging area over the image; empty: none
 };
 
 /// A container's root that is not yet the root of the process.
 class Root {
   public:
-    /// Lays the overlay over staging/lower and attaches it at staging/root. Changes the working directory. Throws
-    /// Error; when it is the file system of the folder on disk that cannot hold what an overlay writes, that is what
-    /// the error says.
+    /// Lays the overlay over staging/lower, and what lies above that, and attaches it at staging/root. Changes the
+    /// working directory. Throws Error; when it is the file system of the folder on disk that cannot hold what an
+    /// overlay writes, that is what the error says.
     static Root make_overlay(int staging, const OverlayOptions& options = {});
 
     /// Attaches the root of another container, a mount that is attached nowhere, at staging/root. Throws Error.

@@ -1,0 +1,121 @@
+// Which files of an image are kept unpacked.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "runtime/base/fd.hh"
+#include "runtime/squash/index/tree.hh"
+#include "runtime/squash/read/hot_files.hh"
+#include "runtime/squash/read/read_tree.hh"
+#include "runtime/squash/write/writer.hh"
+#include "tests/catch.hh"
+
+using namespace berth;
+using squash::HotFiles;
+using squash::PrefetchList;
+
+namespace {
+
+squash::Index made(const std::function<void(squash::LayerWriter&)>& fill) {
+    Fd file(::memfd_create("layer", MFD_CLOEXEC));
+    squash::LayerWriter writer(file.get(), {});
+    fill(writer);
+    writer.finish();
+    std::vector<squash::LayerInfo> layers(1);
+    squash::Tree tree = squash::read_tree(file.get(), "layer", 0, layers[0]);
+    return squash::Index::from_bytes(squash::build_index(tree, layers, {}));
+}
+
+void add(squash::LayerWriter& writer, const std::string& path, const squash::Attributes& attributes, size_t size = 10) {
+    writer.begin_file(path, attributes);
+    writer.append(std::string(size, 'x'));
+    writer.end_file();
+}
+
+/// All inodes, the last ones first.
+PrefetchList all_of(const squash::Index& index) {
+    PrefetchList out{1, {}, {}};
+    for (uint32_t inode = index.inode_count(); inode > 0; --inode) out.extents.push_back({inode, 0, 1});
+    return out;
+}
+
+std::set<std::string> paths_of(const std::vector<squash::HotObject>& objects) {
+    std::set<std::string> out;
+    for (const squash::HotObject& object : objects) out.insert(object.path);
+    return out;
+}
+
+HotFiles chosen(const squash::Index& index, uint64_t most = 1 << 20,
+                plan::ImageModes modes = plan::ImageModes::enroot) {
+    return squash::hot_files(index, all_of(index), modes, most);
+}
+
+}  // namespace
+
+TEST_CASE("hot files: what a file of the node would show otherwise is left out", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) {
+        writer.add_directory("lib", {.mode = 0750, .xattrs = {}});
+        writer.add_directory("marked", {.mode = 0755, .xattrs = {{"user.a", "b"}}});
+        add(writer, "plain", {.mode = 0644, .mtime = 77, .xattrs = {}});
+        add(writer, "lib/deep/file", {.mode = 0640, .xattrs = {}});
+        add(writer, "setuid", {.mode = 04755, .xattrs = {}});
+        add(writer, "setgid", {.mode = 02755, .xattrs = {}});
+        add(writer, "attribute", {.mode = 0644, .xattrs = {{"user.a", "b"}}});
+        add(writer, "hidden", {.mode = 0644, .xattrs = {{"security.capability", "b"}}});
+        add(writer, "marked/file", {.mode = 0644, .xattrs = {}});
+        add(writer, "two", {.mode = 0644, .xattrs = {}});
+        writer.add_hardlink("names", "two");
+        writer.add_symlink("link", {}, "plain");
+    });
+    HotFiles files = chosen(index);
+    CHECK(paths_of(files.files) == std::set<std::string>{"plain", "lib/deep/file", "hidden"});
+    CHECK(paths_of(files.directories) == std::set<std::string>{".", "lib", "lib/deep"});
+    CHECK(files.directories.front().path == ".");
+    CHECK(files.bytes == 30);
+    for (const squash::HotObject& file : files.files)
+        if (file.path == "plain") CHECK(file.mtime == 77);
+}
+
+TEST_CASE("hot files: a file whose owner may not read it, or not reach it, is left out", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) {
+        writer.add_directory("closed", {.mode = 0055, .xattrs = {}});
+        add(writer, "closed/file", {.mode = 0644, .xattrs = {}});
+        add(writer, "secret", {.mode = 0000, .xattrs = {}});
+        add(writer, "open", {.mode = 0400, .xattrs = {}});
+    });
+    CHECK(paths_of(chosen(index, 1 << 20, plan::ImageModes::image).files) == std::set<std::string>{"open"});
+    CHECK(chosen(index).files.size() == 3);
+}
+
+TEST_CASE("hot files: the limit holds, and the list's order decides what goes in", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) {
+        add(writer, "a", {.mode = 0644, .xattrs = {}}, 1000);
+        add(writer, "b", {.mode = 0644, .xattrs = {}}, 5000);
+        add(writer, "c", {.mode = 0644, .xattrs = {}}, 1000);
+    });
+    HotFiles files = chosen(index, 2500);
+    CHECK(paths_of(files.files) == std::set<std::string>{"a", "c"});
+    CHECK(files.bytes == 2000);
+    CHECK(chosen(index, 6500).files.size() == 2);
+    CHECK(chosen(index, 6500).files.front().path == "c");
+    CHECK(chosen(index, 0).files.empty());
+}
+
+TEST_CASE("hostile: a list with inodes that are none, or twice, is no fault", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) { add(writer, "a", {.mode = 0644, .xattrs = {}}); });
+    PrefetchList list{1, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}, {2, 5, 1}, {3, 0, 1}, {UINT32_MAX, 0, 1}}, {}};
+    CHECK(squash::hot_files(index, list, plan::ImageModes::enroot, 1 << 20).files.size() == 1);
+    // A directory that was listed is no file.
+    CHECK(squash::hot_files(index, {1, {{2, 0, 0}}, {}}, plan::ImageModes::enroot, 1 << 20).files.empty());
+}
+
+TEST_CASE("hot files: a folder is written anew when a quarter is missing", "[hot]") {
+    CHECK(squash::is_worth_writing(0, 1));
+    CHECK_FALSE(squash::is_worth_writing(0, 0));
+    CHECK_FALSE(squash::is_worth_writing(100, 125));
+    CHECK(squash::is_worth_writing(100, 126));
+    CHECK_FALSE(squash::is_worth_writing(100, 50));
+}
