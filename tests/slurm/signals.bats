@@ -41,6 +41,22 @@ wait_step() {
   grep -q 'got USR1' "$out"
 }
 
+# Where Slurm finds processes by their parents (proctrack/linuxproc), each of a step gets such a signal.
+@test "scancel --signal reaches the tasks of a named container, whose files stay while they end" {
+  script='trap "sleep 0.5; cat /etc/debian_version > /dev/null && echo got it; exit 0" TERM; echo ready
+    while :; do sleep 0.1; done'
+  for words in "--container-image=$image --container-name=signals" "berth run --name signals $image"; do
+    # shellcheck disable=SC2086
+    start_step $words sh -c "$script"
+    root scancel --signal=TERM -u alice
+    wait_step
+    expect_equal "$(grep -c '^got it$' "$out")" 1
+    expect_equal "$(grep -c 'has ended' "$out" || true)" 0
+    wait_until 20 no_jobs
+    alice srun -w n1 berth rm --force signals
+  done
+}
+
 @test "scancel ends a step with the code that it has without a container" {
   start_step sh -c 'echo ready; sleep 600'
   root scancel -u alice

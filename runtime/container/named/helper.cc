@@ -137,10 +137,14 @@ class Helper {
 void leave_session() {
     ::setsid();
     ::signal(SIGPIPE, SIG_IGN);
-    sigset_t none;
-    sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
     sys::point_at_null({0, 1, 2});
+}
+
+/// Signals for the tasks of a step reach it as well, where Slurm sends them to all processes. A task that saves its
+/// work then still needs its files; this process ends with the last of them. Before there are threads.
+void leave_signals_to_tasks() {
+    sigset_t signals = forwarded_signals();
+    ::sigprocmask(SIG_SETMASK, &signals, nullptr);
 }
 
 /// Waits for the end of the run before this one. The result holds off the next one; the file says how this run's mounts
@@ -202,13 +206,6 @@ void use_all_cpus() {
     (void)::sched_setaffinity(0, all.size(), reinterpret_cast<cpu_set_t*>(all.data()));
 }
 
-/// Signals for the tasks of a step reach it as well, where Slurm sends them to all processes. A task that saves its
-/// work then still needs its files; this process ends with the last of them. Before there are threads.
-void leave_signals_to_tasks() {
-    sigset_t signals = forwarded_signals();
-    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-}
-
 /// Takes the socket's name away, once, while the listener is still there: a name that is here later is another's.
 class SocketName {
   public:
@@ -228,7 +225,6 @@ class SocketName {
 void run_joint(HelperOrder& order, Fd& connection) {
     JointPlace& place = *order.joint;
     SocketName name(place);
-    leave_signals_to_tasks();
     use_all_cpus();
     DiskUpper upper(place.upper_folder);
     ContainerStorage storage = place.upper_folder.empty() ? place.storage : upper.storage();
@@ -241,6 +237,7 @@ void run_joint(HelperOrder& order, Fd& connection) {
 
 void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
+    leave_signals_to_tasks();
     if (order.joint) return run_joint(order, connection);
     if (order.other) return run_beside(order, connection);
     const ContainerFolder& folder = *order.folder;
