@@ -393,6 +393,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "report") == 0) return run_command(argc, argv, pull::report_command);
     if (argc > 1 && std::strcmp(argv[1], "import") == 0) return run_command(argc, argv, pull::import_command);
     if (argc > 1 && std::strcmp(argv[1], "sif") == 0) return run_command(argc, argv, pull::sif_command);
+    if (argc > 1 && std::strcmp(argv[1], "sif-push") == 0) return run_command(argc, argv, pull::sif_push_command);
     if (argc > 1 && std::strcmp(argv[1], "save") == 0) return run_command(argc, argv, pull::save_command);
     if (argc > 1 && std::strcmp(argv[1], "cdi") == 0) return run_command(argc, argv, pull::cdi_command);
     if (argc > 1 && std::strcmp(argv[1], "agree") == 0) return run_command(argc, argv, pull::share::agree_command);

@@ -49,3 +49,21 @@ TEST_CASE("oci: what is no SIF file is refused, with what to write for an image"
     CHECK_THAT(refusal("{"), Contains("image oras://h/a:1"));
     CHECK_THAT(refusal(manifest(R"({"mediaType":"x","size":-1,"digest":"sha256:1"})")), Contains("image oras://"));
 }
+
+TEST_CASE("oci: the artifact of a SIF file is as Apptainer writes it, to the byte", "[oci]") {
+    Digest digest = Digest::from_hex(std::string(64, 'a')).value();
+    std::string text =
+        oci::make_sif_artifact({"", digest, 29814784}, "ubuntu_latest.sif",
+                               {"org.opencontainers.image.created=2023-12-19T16:02:14Z", "b=y", "b=z=1"});
+    CHECK(text ==
+          R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{)"
+          R"("mediaType":"application/vnd.sylabs.sif.config.v1+json","size":2,"digest":)"
+          R"("sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","data":"e30="},"layers":[{)"
+          R"("mediaType":"application/vnd.sylabs.sif.layer.v1.sif","size":29814784,"digest":"sha256:)" +
+              std::string(64, 'a') +
+              R"(","annotations":{"org.opencontainers.image.title":"ubuntu_latest.sif"}}],)"
+              R"("annotations":{"b":"z=1","org.opencontainers.image.created":"2023-12-19T16:02:14Z"}})");
+    CHECK(oci::make_sif_artifact({"", digest, 1}, "x", {}).find("\"annotations\":{\"org.opencontainers.image.title") !=
+          std::string::npos);
+    CHECK(oci::parse_sif_artifact(text, "x").digest == digest);
+}

@@ -29,9 +29,6 @@ namespace berth::pull {
 
 namespace {
 
-/// Of whatever fails there.
-constexpr int exit_of_apptainer = 255;
-
 struct ImportArguments {
     std::string store, site, image, file, arch;
     std::string policy = "newer";

@@ -11,6 +11,9 @@
 
 namespace berth::pull {
 
+/// The exit code of what `apptainer` becomes, for each failure.
+inline constexpr int exit_of_apptainer = 255;
+
 /// Of `quiet`, `json` and `report` at most one is set.
 struct OutputOptions {
     bool quiet = false;   ///< nothing but the result

@@ -30,6 +30,7 @@ void declare(CommandLine& line, SifArguments& arguments) {
     line.option("--policy", arguments.policy, "newer, missing, always or never");
     line.option("-o,--output", arguments.file, "the file to write; without it the file goes to the store");
     line.flag("--force", arguments.force, "replace an existing file");
+    line.flag("--of-apptainer", arguments.output.of_apptainer, "").hidden();
     line.flag("-q,--quiet", arguments.output.quiet, "print nothing but the digest");
     line.flag("--report", arguments.output.report, "report to a program, by lines on the standard output");
     line.flag("--bars", arguments.output.bars, "show progress on standard error all the same, on a terminal");
@@ -73,7 +74,7 @@ int sif_command(int argc, char** argv) {
     } catch (const Error& problem) {
         output.failed(problem, cause_of_pull(problem));
         event.failed(problem);
-        return problem.exit_code();
+        return arguments.output.of_apptainer ? exit_of_apptainer : problem.exit_code();
     }
 }
 

@@ -21,14 +21,17 @@ unsigned level_of(plan::LayerCodec codec) {
     return codec == plan::LayerCodec::gzip ? 1 : 0;
 }
 
-/// Whoever may read a SIF file may also execute it: it names its interpreter, as those of Apptainer.
 void finish_sif(int fd, const squash::SifForm& form, const std::string& what) {
     squash::write_sif(fd, form, what);
-    mode_t mode = sys::stat_of(fd, what).st_mode & 0777;
-    if (::fchmod(fd, mode | ((mode & 0444) >> 2)) != 0) throw SysError(cat("writing ", what));
+    let_execute(fd, what);
 }
 
 }  // namespace
+
+void let_execute(int fd, const std::string& what) {
+    mode_t mode = sys::stat_of(fd, what).st_mode & 0777;
+    if (::fchmod(fd, mode | ((mode & 0444) >> 2)) != 0) throw SysError(cat("writing ", what));
+}
 
 std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     std::string environment;

@@ -38,6 +38,9 @@ bool has_file(const squash::Tree& tree, const std::string& path);
 /// What a file has besides the tree: for Apptainer or for Enroot, or nothing with `options.plain`. Pure.
 std::vector<squash::AddedFile> added_files(const SifOrigin& origin, const ImportOptions& options);
 
+/// Whoever may read the SIF file may also execute it: it names its interpreter, as those of Apptainer. Throws SysError.
+void let_execute(int fd, const std::string& what);
+
 /// Writes the image, with the files `added`, to `fd`, an empty file that is open for reading and writing. A squashfs
 /// carries `config` at its end, if there is one. Throws Error naming `what`.
 void write_image_file(const ImageParts& parts, const SifOrigin& origin, const std::optional<squash::FileConfig>& config,

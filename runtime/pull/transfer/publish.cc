@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
@@ -15,6 +14,7 @@
 #include "runtime/oci/remainder/split.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/transfer/early_parts.hh"
+#include "runtime/pull/transfer/file_blob.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/seal.hh"
 #include "runtime/pull/transfer/stored.hh"
@@ -23,25 +23,6 @@
 namespace berth::pull {
 
 namespace {
-
-constexpr size_t read_size = 1 << 20;
-
-/// The bytes of a file from its start to its end.
-void read_through(int fd, const std::string& what, const oci::Sink& sink) {
-    std::vector<char> buffer(read_size);
-    auto size = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
-    for (uint64_t at = 0; at < size; at += buffer.size()) {
-        std::span<char> part = std::span(buffer).first(std::min<uint64_t>(read_size, size - at));
-        if (!sys::pread_exact(fd, part, at, what)) throw SysError(cat("reading ", what), EIO);
-        sink({part.data(), part.size()});
-    }
-}
-
-oci::Descriptor descriptor_of(int fd, const char* type, const std::string& what) {
-    oci::Sha256 hash;
-    read_through(fd, what, [&](std::string_view bytes) { hash.update(bytes); });
-    return {type, hash.finish(), static_cast<uint64_t>(sys::stat_of(fd, what).st_size)};
-}
 
 std::string type_of(oci::MediaKind kind) { return std::string(oci::media_type(kind)); }
 

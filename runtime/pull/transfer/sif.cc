@@ -12,6 +12,7 @@
 #include "runtime/oci/sif_artifact.hh"
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/transfer/capacity.hh"
+#include "runtime/pull/transfer/image_file.hh"
 #include "runtime/pull/transfer/output_file.hh"
 #include "runtime/squash/format/image_file.hh"
 #include "runtime/store/extracted.hh"
@@ -134,6 +135,7 @@ Digest save_sif(const plan::Reference& reference, const std::string& path, bool 
     if (!force) output.refuse_existing();
     SifSource source(reference, options, meter);
     source.fetch(output.fd());
+    let_execute(output.fd(), printable(path, 4096));
     meter.begin(Phase::saving, cat("saving ", printable(path, 4096), " to disk"));
     output.publish(force);
     return source.manifest();

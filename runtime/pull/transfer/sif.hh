@@ -1,6 +1,7 @@
 // SIF files of registries: oras://REGISTRY/NAME[:TAG][@DIGEST].
 #pragma once
 #include <string>
+#include <vector>
 
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/transfer/options.hh"
@@ -18,6 +19,20 @@ Digest bring_sif(const store::Store& store, const plan::Reference& reference, co
 /// Throws Error, also when it exists already and `force` is not set.
 Digest save_sif(const plan::Reference& reference, const std::string& path, bool force, const Options& options,
                 Meter& meter);
+
+struct PushedSif {
+    Digest digest;   ///< of the manifest
+    bool is_new = true;  ///< the registry did not have the file
+};
+
+/// Brings the SIF file at `path` to the registry as the artifact that Apptainer and ORAS read, under the reference's
+/// tag, which comes last. `annotations` are NAME=VALUE. The same file is the same artifact each time: when it was made
+/// is what its labels say, or its header. Throws Error, also when the file is none.
+PushedSif push_sif(const std::string& path, const plan::Reference& reference, std::vector<std::string> annotations,
+                   const oci::RegistryOptions& options, Meter& meter);
+
+/// `berth-pull sif-push`.
+int sif_push_command(int argc, char** argv);
 
 /// `berth-pull sif`: the command line of both.
 int sif_command(int argc, char** argv);
