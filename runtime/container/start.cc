@@ -323,8 +323,22 @@ void enter_container(const StartedContainer& container) {
         sys::enter_namespace(own.fd.get(), own.type, "a namespace of the container");
 }
 
+namespace {
+
+void enter_some_workdir(const StartedContainer& container) {
+    std::vector<std::string> paths{container.workdir};
+    paths.insert(paths.end(), container.other_workdirs.begin(), container.other_workdirs.end());
+    for (size_t i = 0; i < paths.size(); ++i) try {
+            return enter_workdir(paths[i]);
+        } catch (const SysError&) {
+            if (i + 1 == paths.size()) throw;
+        }
+}
+
+}  // namespace
+
 void become_task(const StartedContainer& container) {
-    enter_workdir(container.workdir);
+    enter_some_workdir(container);
     sandbox::keep_capabilities(container.capabilities);
     sandbox::forbid_new_privileges();
     sandbox::install_filter(container.seccomp_program);

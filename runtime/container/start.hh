@@ -41,6 +41,7 @@ struct OwnNamespace {
 struct StartedContainer {
     Fd user_namespace, mount_namespace;
     std::string workdir;          ///< absolute, in the container
+    std::vector<std::string> other_workdirs;  ///< the first of these that can be entered is in place of one that cannot
     std::string seccomp_program;  ///< of sandbox::system_call_filter(); empty: none
     uint64_t capabilities = 0;    ///< that tasks keep (bits 1 << CAP_*)
     Fd proc;                      ///< the node's /proc (O_PATH); empty in a copy made for joining

@@ -20,6 +20,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/plan/messages.hh"
 #include "runtime/sandbox/capabilities.hh"
+#include "runtime/sandbox/user_namespace.hh"
 
 namespace berth::sandbox {
 
@@ -112,6 +113,19 @@ Init start_init() {
     }
     if (!received) throw Error("giving the container a pid namespace of its own: its first process ended at once");
     throw Error(cat("giving the container a pid namespace of its own: ", plan::decode_failure(received->message).line));
+}
+
+bool may_have_own_processes(const plan::Identity& identity) {
+    Pid child(::fork());
+    if (child.get() < 0) return false;
+    if (child) return child.wait() == 0;
+    try {
+        enter_user_namespace(identity);
+        start_init().process.send(SIGKILL);
+        ::_exit(0);
+    } catch (const Error&) {
+        ::_exit(1);
+    }
 }
 
 }  // namespace berth::sandbox

@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/base/fd.hh"
 #include "runtime/base/pid.hh"
+#include "runtime/plan/plan.hh"
 
 namespace berth::sandbox {
 
@@ -16,5 +17,8 @@ struct Init {
 /// It has no privileges, no descriptors, and signals from inside do nothing to it. Call with CAP_SYS_ADMIN in the user
 /// namespace, in a mount namespace that shows the node's /proc. Throws Error.
 Init start_init();
+
+/// Whether containers of this process can have processes of their own, as a child finds out.
+bool may_have_own_processes(const plan::Identity& identity);
 
 }  // namespace berth::sandbox

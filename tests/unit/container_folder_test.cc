@@ -14,10 +14,12 @@
 #include "runtime/config/site_file.hh"
 #include "runtime/container/named/created.hh"
 #include "runtime/container/named/data_path.hh"
+#include "runtime/container/named/instance.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 
 using namespace berth;
+using Catch::Contains;
 
 namespace {
 
@@ -229,4 +231,23 @@ TEST_CASE("what a container wrote is measured", "[container]") {
     uint64_t bytes = bytes_on_disk(sys::open_file(temp / "u", O_RDONLY | O_DIRECTORY).get());
     CHECK(bytes >= 100'000);
     CHECK(bytes < 150'000);
+}
+
+TEST_CASE("container: the record of an instance comes back as it was written", "[container]") {
+    InstanceRecord record{.name = "web",
+                          .keeper = 4711,
+                          .image = "/home/a/i=1.sif",
+                          .out = "/l/web.out",
+                          .err = "/l/web\n.err",
+                          .home = "/home/a",
+                          .entrypoint = {"/bin/sh", "-c", ""},
+                          .cmd = {"a=b"},
+                          .has_scripts = true};
+    CHECK(parse_instance(instance_text(record), "x") == record);
+    CHECK_THROWS_AS(parse_instance("", "x"), Error);
+    CHECK_THROWS_AS(parse_instance("berth-instance 2", "x"), Error);
+    CHECK_THROWS_WITH(parse_instance("berth-instance 1\nname 1\na\n", "x"), Contains("cut short"));
+    for (const char* name : {"a", "a.b_c-1", "0"}) CHECK_NOTHROW(check_instance_name(name));
+    for (const char* name : {"", ".", "..", "-a", "a/b", "a b", "a:b", "\xc3\xa4"})
+        CHECK_THROWS_WITH(check_instance_name(name), Contains("is not a valid instance name"));
 }

@@ -44,6 +44,9 @@ class Helper {
         clients_.push_back({.socket = std::move(first), .starter = true});
     }
 
+    /// Whoever started the container ends it, also by its death, whoever else is in it.
+    void end_with_first() { clients_.front().vital = true; }
+
     /// Until nobody is left; `closing` is called while the listener is still there. The connections of the last ones
     /// stay open as long as this object, so that they can wait for the container's end.
     void serve(const std::function<void()>& closing = {}) {
@@ -74,6 +77,7 @@ class Helper {
         Outbox outbox = {};
         bool gone = false;
         bool starter = false;  ///< not yet told how long the parts of the start took
+        bool vital = false;    ///< see end_with_first()
     };
 
     void report_end() {
@@ -105,6 +109,7 @@ class Helper {
         } catch (const Error&) {
             client.gone = true;
         }
+        if (client.gone && client.vital) stopping_ = true;
     }
 
     void answer(Client& client, const Message& message) {
@@ -169,6 +174,7 @@ struct HelperOrder {
     ContainerImage image;
     const plan::Site& site;
     std::optional<JointPlace> joint = {};
+    const InstancePlace* instance = nullptr;
     Fd other = Fd();  ///< see start_helper_beside()
     std::optional<EarlyPull> early = {};
     KeeperPipes* pipes = nullptr;
@@ -235,10 +241,28 @@ void run_joint(HelperOrder& order, Fd& connection) {
     upper.remove();
 }
 
+/// The container's folder goes with it. What a helper that was killed has left of it tells the next start so.
+void run_instance(HelperOrder& order, Fd& connection) {
+    const ContainerFolder& folder = *order.folder;
+    DiskUpper upper(order.instance->upper_folder);
+    ContainerStorage storage = order.instance->upper_folder.empty() ? order.instance->storage : upper.storage();
+    Lock running = take_turn(folder, order.name, storage.source);
+    Fd listener = folder.listen(order.name);
+    use_all_cpus();
+    StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
+    Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
+    helper.end_with_first();
+    helper.serve();
+    bool ended = end_container(container);
+    upper.remove();
+    if (ended) folder.discard(order.name);
+}
+
 void run_helper(HelperOrder& order, Fd& connection) {
     leave_session();
     leave_signals_to_tasks();
     if (order.joint) return run_joint(order, connection);
+    if (order.instance) return run_instance(order, connection);
     if (order.other) return run_beside(order, connection);
     const ContainerFolder& folder = *order.folder;
     ContainerStorage storage{folder.path_of(order.name)};
@@ -344,6 +368,17 @@ Fd start_helper_beside(const ContainerFolder& folder, const std::string& name, c
                         .site = site,
                         .other = std::move(other)},
                        nullptr, forked);
+}
+
+Fd start_instance_helper(const ContainerFolder& folder, const plan::Plan& plan, const std::string& name,
+                         ContainerImage image, const plan::Site& site, const InstancePlace& place, Lock& lock) {
+    return fork_helper({.folder = &folder,
+                        .name = name,
+                        .plan = plan,
+                        .image = std::move(image),
+                        .site = site,
+                        .instance = &place},
+                       &lock, {});
 }
 
 Fd start_joint_helper(JointPlace place, const std::string& what, const plan::Plan& plan, ContainerImage image,

@@ -49,6 +49,17 @@ struct JointPlace {
 Fd start_joint_helper(JointPlace place, const std::string& what, const plan::Plan& plan, ContainerImage image,
                       const plan::Site& site, const std::function<void()>& forked = {});
 
+/// Where an instance writes: see JointPlace.
+struct InstancePlace {
+    ContainerStorage storage;
+    std::string upper_folder;
+};
+
+/// As start_helper(), for the container of an instance: it ends with the caller's connection, whoever else is in it,
+/// and its folder with it. Call with the container's lock.
+Fd start_instance_helper(const ContainerFolder& folder, const plan::Plan& plan, const std::string& name,
+                         ContainerImage image, const plan::Site& site, const InstancePlace& place, Lock& lock);
+
 /// How long whoever removes a container waits for its helper to end.
 constexpr int last_run_end_ms = 10'000;
 
