@@ -12,7 +12,6 @@ struct Instead {
 };
 
 constexpr Instead all[] = {
-    {"instance", "there are no instances; give a container a name, by berth run --name NAME and berth exec NAME"},
     {"oci", "containers of OCI bundles are not run; name the image, by docker:// or oci:DIR"},
     {"remote keyserver",
      "there are no remote endpoints and servers of keys; logins are kept by apptainer registry "
@@ -25,7 +24,6 @@ constexpr Instead all[] = {
     {"capability", "no container has capabilities over the node, so that there are none to give"},
     {"config", "there is no configuration of Apptainer; berth config prints Berth's settings"},
     {"overlay", "overlay images are not made; write --overlay FOLDER"},
-    {"push", "SIF files are not pushed; push the image that it was made of, with skopeo or podman"},
     {"search delete tag",
      "there is no library; images are in registries, which skopeo list-tags and skopeo delete are "
      "for"},

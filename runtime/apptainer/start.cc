@@ -382,6 +382,7 @@ const char* word_of(Action action) {
     case Action::run: return "run";
     case Action::shell: return "shell";
     case Action::test: return "test";
+    case Action::start: return "start";
     }
     return "";
 }
@@ -403,10 +404,15 @@ std::string image_of(const std::string& image) {
     if (image.starts_with("http://") || image.starts_with("https://") || image.starts_with("ipfs://"))
         refuse("files are not fetched here; fetch it with curl or the like, and name the file");
     if (image.starts_with("instance://"))
-        refuse("there are no instances; give a container a name, by berth run --name NAME and berth exec NAME");
+        refuse("starting an instance from another is not allowed; exec, run, shell and test take one that runs");
     if (image.empty()) refuse("the name of the image is empty");
     bool is_path = image.starts_with('/') || image.starts_with("./") || image.starts_with("../");
     return is_path ? image : "./" + image;
+}
+
+std::string instance_of(const std::string& image) {
+    constexpr std::string_view scheme = "instance://";
+    return image.starts_with(scheme) ? image.substr(scheme.size()) : std::string();
 }
 
 std::string artifact_of(const std::string& image) {
@@ -499,6 +505,10 @@ std::vector<std::string> app_command(const std::string& app, const char* script,
                                  "sh"};
     out.insert(out.end(), arguments.begin(), arguments.end());
     return out;
+}
+
+std::string start_script(const std::string& app) {
+    return app.empty() ? "/.singularity.d/startscript" : app_root(app) + "/scif/startscript";
 }
 
 std::vector<std::string> shell_command(const std::string& asked) {

@@ -11,7 +11,7 @@
 
 namespace berth::apptainer {
 
-enum class Action { exec, run, shell, test };
+enum class Action { exec, run, shell, test, start };
 
 /// "exec", as APPTAINER_COMMAND has it.
 const char* word_of(Action action);
@@ -47,6 +47,9 @@ struct Start {
 /// not opened.
 std::string image_of(const std::string& image);
 
+/// NAME of instance://NAME; empty for other images.
+std::string instance_of(const std::string& image);
+
 /// True when image_of() is that of a file or directory.
 bool is_file(const std::string& image);
 
@@ -73,6 +76,9 @@ std::vector<std::string> script_reader(const std::vector<std::string>& set, cons
 /// What `run` and `test` (`script` "runscript" or "test") start of an app.
 std::vector<std::string> app_command(const std::string& app, const char* script,
                                      const std::vector<std::string>& arguments);
+
+/// The image's file that `instance start` starts where it is there; `app`: of --app, or empty.
+std::string start_script(const std::string& app);
 
 /// What `shell` runs; `asked`: of --shell, or empty.
 std::vector<std::string> shell_command(const std::string& asked);

@@ -26,6 +26,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/images/enroot_image.hh"
+#include "runtime/images/image_files.hh"
 #include "runtime/images/profile_record.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/images/wait_teller.hh"
@@ -39,19 +40,12 @@ namespace {
 /// The command's environment: this process's with --env, then the plan's rules.
 std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptions& options) {
     std::vector<std::string> environment = environment_for(options);
-    bool in_slurm = std::any_of(environment.begin(), environment.end(),
-                                [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
+    bool in_slurm = is_in_job(environment);
     keep_what_reaches(environment, options);
     std::vector<plan::EnvironmentChange> of_plan = plan::environment_changes(plan.environment, environment);
     plan::set_working_directory(of_plan, plan.workdir, options.request);
     environment = changed_environment(environment, of_plan);
-    if (!in_slurm) return environment;
-    // As the plugin does for a task: Slurm's numbers may not be those of the container.
-    std::vector<plan::EnvironmentChange> changes;
-    auto all = [](const std::vector<plan::VisibleDevice>& devices) { return std::vector<bool>(devices.size(), true); };
-    for (const auto& [name, value] : plan::visible_device_changes(plan.devices, all, environment))
-        changes.push_back({name, value});
-    return changed_environment(environment, changes);
+    return in_slurm ? with_visible_devices(environment, plan.devices) : environment;
 }
 
 /// What the front end for Apptainer's users says about a start, besides its request.
@@ -172,13 +166,46 @@ int run_in_joint(JointContainer& joint, const JointRun& run, StartEvent& event) 
     return code;
 }
 
+std::vector<std::string> command_for(const RunOptions& options, const OpenedImage& opened,
+                                     const plan::ImageConfig& config) {
+    if (options.start_script.empty()) return command_of(options, config);
+    std::vector<std::string> out;
+    if (!ImageFiles(opened.image).text(options.start_script).empty()) {
+        out = options.command;
+        out.insert(out.begin(), options.start_script);
+    }
+    return out;
+}
+
+/// Starts the instance in the background.
+int begin_instance(const JointRun& run, OpenedImage& opened, const plan::ImageConfig& config, StartEvent& event) {
+    const RunOptions& options = run.options;
+    InstanceStart start{.record = *options.instance,
+                        .plan = run.plan,
+                        .command = run.plan.command,
+                        .environment = task_environment(run.plan, options),
+                        .place = {},
+                        .site = run.site};
+    start.record.entrypoint = config.entrypoint;
+    start.record.cmd = config.cmd;
+    start.record.has_scripts = config.unread_lines > 0;
+    bool on_disk = run.plan.writable && options.overlay.empty() && !options.in_place;
+    start.place = {storage_for(options, DiskUpper()), on_disk ? upper_folder(run.site, run.caller, {}) : ""};
+    start.forked = [&run] { run.inherited.close(); };
+    ContainerFolder folder = open_container_folder(run.site, run.caller, instance_scope);
+    *options.instance = start_instance(folder, std::move(start), std::move(opened.image));
+    event.started();
+    return 0;
+}
+
 /// The table of contents of a run.
 int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& caller,
                const InheritedDescriptors& inherited, StartEvent& event) {
     event.stage(plan::Cause::image);
     std::optional<Child> pull;
     // Who shares a container waits for the whole image: none of them has the pull.
-    OpenedImage opened = open_for_person(options, caller, site, &event, options.step.empty() ? &pull : nullptr);
+    bool waits = !options.step.empty() || options.instance != nullptr;
+    OpenedImage opened = open_for_person(options, caller, site, &event, waits ? nullptr : &pull);
     event.opened(text_of(opened.digest));
     event.noted(opened.note);
     std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
@@ -204,12 +231,14 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     add_image_fstab(devices, opened.image, environment_for(options), tell);
     plan::Plan decided = plan_here(options.request, caller, {}, site, config, devices);
     take_apptainers(decided, options, site);
-    decided.command = command_of(options, config);
-    read_scripts(decided, opened, options);
+    decided.command = command_for(options, opened, config);
+    if (!decided.command.empty()) read_scripts(decided, opened, options);
     if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), tell);
     event.lap("plan");
     event.stage(plan::Cause::container);
     use_flat_for_person(opened, options, decided, caller, site);
+    if (options.instance != nullptr)
+        return begin_instance({options, decided, site, on_node, inherited}, opened, config, event);
     if (!options.step.empty()) {
         JointRun joint{options, decided, site, on_node, inherited};
         if (auto container = join(joint, opened.image, tell)) {

@@ -219,6 +219,20 @@ void keep(std::vector<std::string>& environment, const RunOptions& options,
 
 }  // namespace
 
+bool is_in_job(const std::vector<std::string>& environment) {
+    return std::any_of(environment.begin(), environment.end(),
+                       [](const std::string& text) { return text.starts_with("SLURM_JOB_ID="); });
+}
+
+std::vector<std::string> with_visible_devices(const std::vector<std::string>& environment,
+                                              const std::vector<plan::VisibleDevices>& devices) {
+    std::vector<plan::EnvironmentChange> changes;
+    auto all = [](const std::vector<plan::VisibleDevice>& some) { return std::vector<bool>(some.size(), true); };
+    for (const auto& [name, value] : plan::visible_device_changes(devices, all, environment))
+        changes.push_back({name, value});
+    return changed_environment(environment, changes);
+}
+
 void keep_what_reaches(std::vector<std::string>& environment, const RunOptions& options) {
     keep(environment, options, options.reaches);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/container/named/instance.hh"
 #include "runtime/plan/edit.hh"
 #include "runtime/plan/image_config.hh"
 #include "runtime/plan/running_job.hh"
@@ -52,6 +53,9 @@ struct RunOptions {
     std::vector<std::string> left_out;       ///< targets inside of the node's files that are not to be mounted
     std::string hostname;                    ///< of the container; empty: the node's
     bool image_modes = false;                ///< files show the image's modes, whatever mount.modes says
+    /// of an instance: it starts in the background, and its keeper becomes known; none: the command is waited for
+    InstanceRecord* instance = nullptr;
+    std::string start_script;  ///< what an instance starts when its image has it; empty: what the image is for
     std::function<int(const Error& error)> complain = {};    ///< of start_task()
     std::function<void(const std::string& line)> tell = {};  ///< in place of a line "berth: ..." on standard error
 };
@@ -67,6 +71,13 @@ std::vector<std::string> wrapped(std::vector<std::string> command, const RunOpti
 /// What the command's environment is made of: this process's, as far as it passes, with --env and the variables of
 /// --environment that may choose devices.
 std::vector<std::string> environment_for(const RunOptions& options);
+
+/// Whether this environment is one of a job of Slurm's.
+bool is_in_job(const std::vector<std::string>& environment);
+
+/// As the plugin does for a task: Slurm's numbers of devices may not be those of the container.
+std::vector<std::string> with_visible_devices(const std::vector<std::string>& environment,
+                                              const std::vector<plan::VisibleDevices>& devices);
 
 /// Removes from `environment` what does not reach the command, see RunOptions::reaches.
 void keep_what_reaches(std::vector<std::string>& environment, const RunOptions& options);

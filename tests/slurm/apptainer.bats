@@ -78,7 +78,7 @@ app_fails() {
   app_prints yes "cp d.sif plain.sqsh; apptainer exec ./plain.sqsh echo yes; rm plain.sqsh"
   app_prints yes 'apptainer exec $PWD/d.sif echo yes'
   app_fails 'oras://' 'apptainer exec oras:h/a:1 true'
-  app_fails 'instance://' 'apptainer exec instance://i true'
+  app_fails 'no instance found with name i' 'apptainer exec instance://i true'
 }
 
 @test "exec: files have the image's modes, and not those that Enroot would give them" {
@@ -264,7 +264,7 @@ app_fails() {
     app_fails "^FATAL:   ${flag%%=*}: " "apptainer exec $flag d.sif true"
   done
   app_fails '^FATAL:   --security: ' 'SINGULARITY_SECURITY=x apptainer exec d.sif true'
-  for command in oci remote plugin capability instance key sif sign push search; do
+  for command in oci remote plugin capability instance key sif sign search; do
     app_fails "^FATAL:   apptainer $command: " "apptainer $command x"
   done
   app_fails 'there is no command nosuch' 'apptainer nosuch'

@@ -83,6 +83,55 @@ fails() {
   expect_equal "$output" $'image\nimage\nimage\nimage'
 }
 
+# The artifact at NAME:TAG, which is checked by hand; the SIF file that it has goes to a file: artifact NAME:TAG FILE.
+artifact() { python3 "$repo/tests/slurm/sif_registry.py" read "$2" "$sif/$1"; }
+
+@test "push oras://: the artifact that Apptainer writes, the same each time, and the file comes back as it was" {
+  run -0 --separate-stderr sifs "apptainer push apps.sif oras://$sif/pushed:1"
+  expect_equal "$output" ""
+  [[ $stderr =~ 'INFO:    Digest: '(sha256:[0-9a-f]{64})$'\nINFO:    Upload complete' ]]
+  digest=${BASH_REMATCH[1]}
+  run -0 artifact pushed:1 "$BATS_TEST_TMPDIR/file"
+  expect_equal "$output" "$digest apps.sif {'org.opencontainers.image.created': '1970-01-01T00:00:00Z'}"
+  cmp "$BATS_TEST_TMPDIR/file" "$state/home/alice/sifs/apps.sif"
+  sifs "apptainer -q pull back.sif oras://$sif/pushed:1; cmp back.sif apps.sif; rm back.sif"
+  mark_log
+  run -0 sifs "singularity push -U apps.sif oras://$sif/pushed:1"
+  expect_output_like "$digest"
+  expect_equal "$(count_since PUT '/v2/sif/pushed/blobs/')" 0
+  # What Berth has written itself says when its image was made.
+  sifs "apptainer -q pull --name d.sif docker://$image; apptainer -q push -D 'what it is' --annotation b=y \
+    --annotation a=x --annotation none d.sif oras://$sif/pushed:2; rm d.sif" 2> "$BATS_TEST_TMPDIR/errors"
+  grep -q 'WARNING: Value missing for "none", not setting' "$BATS_TEST_TMPDIR/errors"
+  run -0 artifact pushed:2 "$BATS_TEST_TMPDIR/file"
+  [[ $output =~ "d.sif {'a': 'x', 'b': 'y', 'org.opencontainers.image.created': '"[0-9T:-]+"Z', "\
+"'org.opencontainers.image.description': 'what it is'}" ]]
+}
+
+@test "push: what is no SIF file, no destination, and a push that breaks off leaves no tag" {
+  fails 'No such file' "apptainer push none.sif oras://$sif/bad:1"
+  fails 'd.sqsh' "apptainer push d.sqsh oras://$sif/bad:1"
+  fails 'sifs' "apptainer push ../sifs oras://$sif/bad:1"
+  fails 'there is no library' 'apptainer push apps.sif library://a/b/c:1'
+  fails 'Unsupported transport type: nothing' 'apptainer push apps.sif nothing://bar/foo:1'
+  fails 'no image in layers' "apptainer push apps.sif docker://$sif/bad:1"
+  fails 'is no URI' 'apptainer push apps.sif foo'
+  fails 'registry login' "apptainer push --docker-username a --docker-password b apps.sif oras://$sif/bad:1"
+  # Longer than what is in the pipe's way: the registry gets a part.
+  in_home 'cd sifs; cp apps.sif big.sif; truncate -s 3G big.sif'
+  mark_log
+  alice bash -c "cd sifs; exec apptainer push big.sif oras://$sif/bad:1" > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+  has_begun() { log_since POST /v2/sif/bad/blobs/uploads/ | grep -q .; }
+  wait_until 60 has_begun
+  root pkill -u alice -f 'berth-pull sif-push'
+  code=0
+  wait "$!" || code=$?
+  (( code != 0 ))
+  in_home 'rm sifs/big.sif'
+  run -0 curl -s -o /dev/null -w '%{http_code}' "http://${registry}/v2/sif/bad/manifests/1"
+  expect_equal "$output" 404
+}
+
 @test "oras:// and docker:// do not mean each other's images" {
   fails 'an artifact of 3 parts.*for an image write docker://' "apptainer exec oras://$image true"
   fails "not a container image" "apptainer exec docker://$sif/apps:1 true"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """SIF files and the registry of the box: `make SQUASHFS SIF` writes a SIF file around a squashfs, `push SIF
-REGISTRY/NAME:TAG` puts it there as `apptainer push` does, and prints the digest of the manifest."""
+REGISTRY/NAME:TAG` puts it there as `apptainer push` does, and prints the digest of the manifest; `read FILE
+REGISTRY/NAME:TAG` reads it as other programs do: the file, and a line about the artifact."""
 import hashlib
 import json
 import struct
@@ -53,8 +54,39 @@ def push(sif, name):
     return sha256(manifest)
 
 
+def get(url, kind):
+    asked = urllib.request.Request(url, headers={"Accept": kind})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        return answer.read()
+
+
+def read(file, name):
+    """Each field, by the specification of OCI artifacts and what Apptainer looks at."""
+    registry, rest = name.split("/", 1)
+    path, tag = rest.rsplit(":", 1)
+    repository = f"http://{registry}/v2/{path}"
+    text = get(f"{repository}/manifests/{tag}", MANIFEST_TYPE)
+    manifest = json.loads(text)
+    assert list(manifest)[:4] == ["schemaVersion", "mediaType", "config", "layers"] and manifest["schemaVersion"] == 2
+    assert manifest["mediaType"] == MANIFEST_TYPE
+    assert manifest["config"] == {"mediaType": CONFIG_TYPE, "size": 2, "digest": sha256(b"{}"), "data": "e30="}
+    assert get(f"{repository}/blobs/{sha256(b'{}')}", "*/*") == b"{}"
+    layer, = manifest["layers"]
+    assert layer["mediaType"] == LAYER_TYPE
+    content = get(f"{repository}/blobs/{layer['digest']}", "*/*")
+    assert len(content) == layer["size"] and sha256(content) == layer["digest"]
+    assert list(layer["annotations"]) == ["org.opencontainers.image.title"]
+    assert list(manifest["annotations"]) == sorted(manifest["annotations"])
+    with open(file, "wb") as out:
+        out.write(content)
+    return f"{sha256(text)} {layer['annotations']['org.opencontainers.image.title']} {manifest['annotations']}"
+
+
 def main():
     command, source, target = sys.argv[1:]
+    if command == "read":
+        print(read(source, target))
+        return
     with open(source, "rb") as file:
         content = file.read()
     if command == "push":

@@ -8,6 +8,7 @@
 #include "runtime/apptainer/files.hh"
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/inspect.hh"
+#include "runtime/apptainer/instance_list.hh"
 #include "runtime/apptainer/instead.hh"
 #include "runtime/apptainer/start.hh"
 #include "runtime/apptainer/variables.hh"
@@ -443,6 +444,37 @@ TEST_CASE("apptainer: every flag of 1.5.3 is in the table, and the page about th
     for (const std::string& line : split(sys::read_file("docs/migration-apptainer.md"), '\n'))
         if (line.starts_with("| `--")) written.push_back(line);
     CHECK(written == rows);
+}
+
+TEST_CASE("apptainer: instances are listed in Apptainer's form", "[apptainer]") {
+    std::vector<ListedInstance> two{{"web", "/i/w.sif", "/l/web.out", "/l/web.err", 22084},
+                                    {"a-longer-name-here", "docker://d:1", "/l/a.out", "/l/a.err", 7}};
+    CHECK(instance_table(two, false) == "INSTANCE NAME         PID      IP    IMAGE\n"
+                                        "web                   22084          /i/w.sif\n"
+                                        "a-longer-name-here    7              docker://d:1\n");
+    CHECK(instance_table({two[0]}, true) == "INSTANCE NAME    PID      LOGS\n"
+                                            "web              22084    /l/web.err\n"
+                                            "                          /l/web.out\n");
+    CHECK(instance_table({}, false) == "INSTANCE NAME    PID    IP    IMAGE\n");
+    CHECK(instance_json({}) == "{\n\t\"instances\": []\n}\n");
+    CHECK(instance_json({two[0]}) ==
+          "{\n\t\"instances\": [\n\t\t{\n\t\t\t\"instance\": \"web\",\n\t\t\t\"pid\": 22084,\n"
+          "\t\t\t\"img\": \"/i/w.sif\",\n\t\t\t\"ip\": \"\",\n\t\t\t\"logErrPath\": \"/l/web.err\",\n"
+          "\t\t\t\"logOutPath\": \"/l/web.out\"\n\t\t}\n\t]\n}\n");
+    CHECK(signal_of("SIGTERM") == 15);
+    CHECK(signal_of("TERM") == 15);
+    CHECK(signal_of("9") == 9);
+    for (const char* word : {"", "0", "65", "SIG", "NONE", "term"})
+        CHECK_THROWS_WITH(signal_of(word), Contains("--signal"));
+}
+
+TEST_CASE("apptainer: what an instance is made of and starts", "[apptainer]") {
+    CHECK(instance_of("instance://web") == "web");
+    CHECK(instance_of("docker://web").empty());
+    CHECK_THROWS_WITH(image_of("instance://web"), Contains("starting an instance from another is not allowed"));
+    CHECK(start_script("") == "/.singularity.d/startscript");
+    CHECK(start_script("tool") == "/scif/apps/tool/scif/startscript");
+    CHECK(word_of(Action::start) == std::string("start"));
 }
 
 TEST_CASE("apptainer: a pull writes NAME_TAG.sif", "[apptainer]") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <tuple>
 
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/start.hh"
@@ -14,6 +15,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/apptainer/commands.hh"
+#include "runtime/cli/apptainer/instances.hh"
 #include "runtime/cli/listing.hh"
 #include "runtime/cli/run_new.hh"
 #include "runtime/config/command_line.hh"
@@ -21,6 +23,8 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/plan/policy.hh"
+#include "runtime/request/mounts.hh"
+#include "runtime/sandbox/init.hh"
 
 namespace berth::cli {
 
@@ -201,8 +205,8 @@ std::string step_for(const apptainer::Start& start, const std::vector<std::strin
     if (!start.joins) return {};
     std::string out = step_in_environment(environment);
     if (out.empty() && start.join_asked)
-        throw Error("--sharens: processes share a container in a step of Slurm; elsewhere give it a name, by berth run "
-                    "--name NAME IMAGE and berth exec NAME");
+        throw Error("--sharens: processes share a container in a step of Slurm; elsewhere start an instance, and write "
+                    "instance://NAME");
     return out;
 }
 
@@ -218,44 +222,163 @@ std::vector<std::string> command_for(Action action, std::vector<std::string> wor
     return apptainer::shell_command(asked == given.end() ? "" : asked->second.back());
 }
 
-int act(Action action, int argc, char** argv, const ApptainerSettings& settings) {
-    const char* about = action == Action::exec  ? "Run a command in a container."
-                        : action == Action::run ? "Run what the image is for: its runscript, or entrypoint and command."
-                        : action == Action::shell ? "Run a shell in a container."
-                                                  : "Run the tests that the image has.";
-    CommandLine line(about, cat("apptainer ", word_of(action)));
-    std::deque<Slot> slots = declare(line, action);
-    std::string image;
-    std::vector<std::string> words;
-    line.argument("IMAGE", image,
+const char* about(Action action, bool in_background) {
+    if (in_background)
+        return action == Action::start ? "Start a container in the background, and the image's startscript in it."
+                                       : "Start a container in the background, and what the image is for in it.";
+    return action == Action::exec    ? "Run a command in a container."
+           : action == Action::run   ? "Run what the image is for: its runscript, or entrypoint and command."
+           : action == Action::shell ? "Run a shell in a container."
+                                     : "Run the tests that the image has.";
+}
+
+/// Of the words of a command line those that are no flags of the table.
+struct ActionWords {
+    std::string image, name, pid_file;
+    bool boot = false;
+    std::vector<std::string> rest;
+};
+
+void declare_words(CommandLine& line, ActionWords& words, bool in_background) {
+    line.argument("IMAGE", words.image,
                   "a SIF or squashfs file, a directory, docker://NAME[:TAG], oras://REGISTRY/NAME[:TAG], oci:DIR, "
-                  "oci-archive:FILE, docker-archive:FILE")
+                  "oci-archive:FILE, docker-archive:FILE, instance://NAME")
         .required();
-    line.ends_with_command(words);
+    if (in_background) {
+        line.argument("NAME", words.name, "of the instance").required();
+        line.option("--pid-file", words.pid_file, "file that the number of the instance's process is written to")
+            .completed_by(Completion::files);
+        line.flag("--boot", words.boot, "").hidden();
+    }
+    line.ends_with_command(words.rest);
+}
+
+/// An action on a command line, with what the environment says of it.
+struct Act {
+    Action action;
+    ActionWords words;
+    Given given;
+    apptainer::Start start = {};
+    apptainer::Variables variables = {};
+};
+
+/// The start of `image` by the caller, as far as it is the same for a new container and for one that runs.
+void take_start(Act& act, const std::string& image, const plan::Caller& caller,
+                const std::vector<std::string>& environment) {
+    act.start = apptainer::start_of(act.action, image, act.given, {caller.cwd, caller.home});
+    act.variables = apptainer::variables_of(act.given, files_of(act.given), environment, ids_in_container(act.given));
+}
+
+void tell_warnings(const Act& act, const ApptainerSettings& settings) {
+    for (const std::string& text : act.start.warnings) tell_warning(settings, text);
+    for (const std::string& text : act.variables.warnings) tell_warning(settings, text);
+}
+
+void name_instance(apptainer::Start& start, const std::string& name) {
+    for (const char* prefix : {"APPTAINER_", "SINGULARITY_"}) start.set.push_back(cat(prefix, "INSTANCE=", name));
+}
+
+/// What is started in the background; its record.
+InstanceRecord instance_for(Act& act, const plan::Caller& caller, const std::vector<std::string>& environment) {
+    const std::string& name = act.words.name;
+    if (act.words.boot)
+        throw Error("--boot: no image's init is started; its startscript is, or by instance run its runscript");
+    if (act.start.join_asked) throw Error("--sharens: commands share an instance by its name; leave the flag out");
+    check_new_instance(name);
+    name_instance(act.start, name);
+    auto& own = act.start.request.unshare;
+    if (!own.pid && !act.given.contains("no-pid"))
+        own.pid = sandbox::may_have_own_processes({caller.uid, caller.uid, caller.gid, caller.gid});
+    InstanceRecord out;
+    out.name = name;
+    out.home = act.start.home;
+    const std::string& image = act.words.image;
+    out.image = apptainer::is_file(image) ? plan::normalised(path_from(caller.cwd, image)) : image;
+    std::tie(out.out, out.err) = instance_logs(caller, environment, name);
+    return out;
+}
+
+int run_in_background(RunOptions& options, const std::string& pid_file, InstanceRecord& record,
+                      const ApptainerSettings& settings) {
+    options.instance = &record;
+    if (int code = run_new(options); code != 0) return code;
+    tell_info(settings,
+              cat("instance output is in ", printable(record.out, 4096), " and ", printable(record.err, 4096)));
+    tell_info(settings, "instance started successfully");
+    if (!pid_file.empty()) write_pid_file(pid_file, record, settings);
+    return 0;
+}
+
+/// What a command in an instance may have of its own.
+constexpr const char* of_command[] = {"env", "env-file", "cleanenv", "no-env", "no-eval", "cwd", "pwd", "shell", "app",
+                                      "no-umask"};
+
+/// An instance is as it was started.
+void keep_command_flags(Given& given, const ApptainerSettings& settings) {
+    if (given.contains("containall") || given.contains("compat")) given["cleanenv"] = {""};
+    std::erase_if(given, [&](const auto& one) {
+        if (std::ranges::find(of_command, one.first) != std::end(of_command)) return false;
+        tell_info(settings, cat("--", one.first, " ignored when joining instance"));
+        return true;
+    });
+}
+
+int act_in_instance(Act& act, const std::string& name, const ApptainerSettings& settings) {
+    std::vector<std::string> environment = environment_of_this_process();
+    plan::Caller caller = caller_of_this_process();
+    keep_command_flags(act.given, settings);
+    Given all = act.given;
+    apptainer::add_variables(all, environment);
+    for (const char* word : of_command)
+        if (auto found = all.find(word); found != all.end()) act.given[word] = found->second;
+    InstanceRecord record = instance_named(name);
+    take_start(act, record.image, caller, environment);
+    tell_warnings(act, settings);
+    name_instance(act.start, name);
+    std::erase_if(act.start.set, [](const std::string& text) { return text.starts_with("HOME="); });
+    act.start.set.push_back("HOME=" + record.home);
+    RunOptions options = options_of(act.start, act.given, act.variables, settings);
+    options.command = command_for(act.action, std::move(act.words.rest), act.given, act.start.app, settings);
+    if (act.start.plain_umask) ::umask(022);
+    return run_in_instance(options, record);
+}
+
+int act_in_new(Act& act, const ApptainerSettings& settings, bool in_background) {
+    std::vector<std::string> environment = environment_of_this_process();
+    apptainer::add_variables(act.given, environment);
+    plan::Caller caller = caller_of_this_process();
+    take_start(act, act.words.image, caller, environment);
+    if (!apptainer::is_file(act.words.image)) tell_of_places(environment, act.given.contains("tmpdir"), settings);
+    tell_warnings(act, settings);
+    take_unasked(act.start, caller, settings);
+    take_other_workdir(act.start);
+    InstanceRecord record;
+    if (in_background) record = instance_for(act, caller, environment);
+    const std::string& app = act.start.app;
+    RunOptions options = options_of(act.start, act.given, act.variables, settings);
+    if (act.action == Action::start) options.start_script = apptainer::start_script(app);
+    if (!in_background) options.step = step_for(act.start, environment);
+    options.command = command_for(act.action, std::move(act.words.rest), act.given, app, settings);
+    if (act.action == Action::run && app.empty()) take_mounted_runscript(act.start, options);
+    options.request.image = opened_as(options.request.image, settings);
+    make_folders(act.start);
+    if (act.start.plain_umask) ::umask(022);
+    return in_background ? run_in_background(options, act.words.pid_file, record, settings) : run_new(options);
+}
+
+int act(Action action, int argc, char** argv, const ApptainerSettings& settings, bool in_background = false) {
+    CommandLine line(about(action, in_background),
+                     cat("apptainer ", in_background ? "instance " : "", word_of(action)));
+    std::deque<Slot> slots = declare(line, action);
+    Act act{.action = action, .words = {}, .given = {}};
+    declare_words(line, act.words, in_background);
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     // As any other mistake on the command line.
-    if (action == Action::exec && words.empty())
+    if (action == Action::exec && act.words.rest.empty())
         return tell_fatal(Error("apptainer exec IMAGE COMMAND: the command is missing")), 1;
-    Given given = given_on(slots);
-    std::vector<std::string> environment = environment_of_this_process();
-    apptainer::add_variables(given, environment);
-    plan::Caller caller = caller_of_this_process();
-    apptainer::Start start = apptainer::start_of(action, image, given, {caller.cwd, caller.home});
-    apptainer::Variables variables =
-        apptainer::variables_of(given, files_of(given), environment, ids_in_container(given));
-    if (!apptainer::is_file(image)) tell_of_places(environment, given.contains("tmpdir"), settings);
-    for (const std::string& text : start.warnings) tell_warning(settings, text);
-    for (const std::string& text : variables.warnings) tell_warning(settings, text);
-    take_unasked(start, caller, settings);
-    take_other_workdir(start);
-    RunOptions options = options_of(start, given, variables, settings);
-    options.step = step_for(start, environment);
-    options.command = command_for(action, std::move(words), given, start.app, settings);
-    if (action == Action::run && start.app.empty()) take_mounted_runscript(start, options);
-    options.request.image = opened_as(options.request.image, settings);
-    make_folders(start);
-    if (start.plain_umask) ::umask(022);
-    return run_new(options);
+    act.given = given_on(slots);
+    std::string instance = in_background ? "" : apptainer::instance_of(act.words.image);
+    return instance.empty() ? act_in_new(act, settings, in_background) : act_in_instance(act, instance, settings);
 }
 
 }  // namespace
@@ -268,6 +391,12 @@ int apptainer_run(int argc, char** argv, const ApptainerSettings& settings) {
 }
 int apptainer_shell(int argc, char** argv, const ApptainerSettings& settings) {
     return act(Action::shell, argc, argv, settings);
+}
+int apptainer_instance_start(int argc, char** argv, const ApptainerSettings& settings) {
+    return act(Action::start, argc, argv, settings, true);
+}
+int apptainer_instance_run(int argc, char** argv, const ApptainerSettings& settings) {
+    return act(Action::run, argc, argv, settings, true);
 }
 int apptainer_test(int argc, char** argv, const ApptainerSettings& settings) {
     return act(Action::test, argc, argv, settings);

@@ -38,6 +38,8 @@ constexpr const char* usage =
     "  pull  [flags] [FILE] URI            write an image as a SIF file\n"
     "  build [flags] FILE SOURCE           write an image, file or directory as a SIF file\n"
     "  inspect [flags] IMAGE               print what an image says of itself\n"
+    "  push  [flags] FILE URI              bring a SIF file to a registry\n"
+    "  instance start|run|list|stop|stats  containers that run in the background\n"
     "  verify [flags] IMAGE                verify the signatures in a SIF file\n"
     "  sif list|header|info|dump           print what is in a SIF file\n"
     "  key list|import|remove              keys by which SIF files are verified\n"
@@ -46,7 +48,7 @@ constexpr const char* usage =
     "  version                             print the version\n"
     "\n"
     "IMAGE: a SIF or squashfs file, a directory, docker://NAME[:TAG], oras://REGISTRY/NAME[:TAG], oci:DIR,\n"
-    "oci-archive:FILE, docker-archive:FILE\n"
+    "oci-archive:FILE, docker-archive:FILE, instance://NAME\n"
     "\n"
     "global flags: -q,--quiet  -s,--silent  -v,--verbose  -d,--debug  --nocolor  --version  -h,--help\n"
     "\n"
@@ -84,6 +86,8 @@ ApptainerCommand* command_of(std::string_view word) {
                                          {"siftool", apptainer_sif},
                                          {"verify", apptainer_verify},
                                          {"key", apptainer_key},
+                                         {"instance", apptainer_instance},
+                                         {"push", apptainer_push},
                                          {"version", version},
                                          {"help", help}};
     for (const Entry& entry : commands)
@@ -138,7 +142,8 @@ int run_command(int argc, char** argv, ApptainerSettings settings) {
     ApptainerCommand* command = command_of(argv[0]);
     if (!command) throw Error(apptainer::instead_of(argv[0]));
     // What executes an image's commands.
-    for (ApptainerCommand* one : {apptainer_exec, apptainer_run, apptainer_shell, apptainer_test})
+    for (ApptainerCommand* one :
+         {apptainer_exec, apptainer_run, apptainer_shell, apptainer_test, apptainer_instance})
         if (command == one) leave_own_file(all);
     return command(argc, argv, settings);
 }

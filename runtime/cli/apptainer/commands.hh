@@ -29,6 +29,10 @@ ApptainerCommand apptainer_registry;
 ApptainerCommand apptainer_sif;
 ApptainerCommand apptainer_verify;
 ApptainerCommand apptainer_key;
+ApptainerCommand apptainer_instance;
+ApptainerCommand apptainer_instance_start;
+ApptainerCommand apptainer_instance_run;
+ApptainerCommand apptainer_push;
 
 /// The image as Berth opens it: of an artifact (apptainer::artifact_of()) the SIF file of it in the store, which is
 /// brought there first if need be; any other as it is. Throws Error.

@@ -128,8 +128,8 @@ std::vector<std::string> words_of(const PullWords& pull, const std::string& file
     std::string artifact = apptainer::artifact_of(pull.words.back());
     std::string image = artifact.empty() ? apptainer::image_of(pull.words.back()) : artifact;
     plan::Reference reference = plan::parse_reference(image);
-    std::vector<std::string> out;
-    if (artifact.empty()) out = {"--of-apptainer", "--sif"};
+    std::vector<std::string> out{"--of-apptainer"};
+    if (artifact.empty()) out.emplace_back("--sif");
     bool of_registry = reference.kind == plan::Reference::Kind::registry;
     if (of_registry && (pull.plain_http || !variable_of({"NOHTTPS", "NO_HTTPS"}).empty()))
         out.insert(out.end(), {"--plain-http", reference.registry});
