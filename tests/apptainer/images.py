@@ -122,9 +122,10 @@ def made(enter, box, registry):
         folder = box / "home/alice/e2e"
         (folder / "i.sif").write_bytes(sif((folder / "i.sqfs").read_bytes()))
         succeed(enter, "root", "chown alice: /home/alice/e2e/i.sif; chmod 755 /home/alice/e2e/i.sif")
-        succeed(enter, "alice", "cd ~/e2e && cp i.sif s.sif && truncate -s 1M e.img")
+        succeed(enter, "alice", "cd ~/e2e && cp i.sif s.sif && truncate -s 1M e.img && "
+            f"for tag in 1 latest; do apptainer -q push i.sif oras://{registry}/apptainer/sif:$tag; done")
         succeed(enter, "alice", SIGN.replace("READER", str(ROOT / "tests/slurm/sif_file.py")))
         yield
     finally:
-        enter("alice", "bash", "-c", REMOVE)
+        enter("alice", "bash", "-c", "apptainer -s instance stop --all --force; rm -rf ~/.apptainer; " + REMOVE)
         enter("root", "rm", "-f", "/usr/bin/apptainer", "/usr/bin/singularity")

@@ -9,8 +9,8 @@ FOLDER = Path(__file__).parent
 # In the order of the page, with what each is about.
 TABLES = {"actions": "exec, run, shell, pipes, exit codes, networks", "regressions": "what once went wrong there",
     "binds": "--bind, --mount, --home, --workdir, --scratch", "overlay": "--overlay, --writable",
-    "env": "variables", "pull": "pull", "inspect": "inspect",
-    "verify": "verify", "key": "key"}
+    "env": "variables", "pull": "pull", "push": "push, and pull of what was pushed",
+    "instance": "instances", "inspect": "inspect", "verify": "verify", "key": "key"}
 
 
 def expanded(case):
