@@ -26,8 +26,9 @@ constexpr Signal signals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},    {"QUIT", SI
                               {"ALRM", SIGALRM}, {"TERM", SIGTERM},  {"CONT", SIGCONT}, {"STOP", SIGSTOP},
                               {"TSTP", SIGTSTP}, {"WINCH", SIGWINCH}};
 
-/// Columns as wide as their widest cell, with blanks between them.
-std::string table(const std::vector<std::vector<std::string>>& rows) {
+}  // namespace
+
+std::string columns(const std::vector<std::vector<std::string>>& rows) {
     std::vector<size_t> widths;
     for (const auto& row : rows) {
         widths.resize(std::max(widths.size(), row.size()));
@@ -40,8 +41,6 @@ std::string table(const std::vector<std::vector<std::string>>& rows) {
     }
     return out;
 }
-
-}  // namespace
 
 std::string instance_table(const std::vector<ListedInstance>& instances, bool logs) {
     std::vector<std::vector<std::string>> rows;
@@ -57,7 +56,7 @@ std::string instance_table(const std::vector<ListedInstance>& instances, bool lo
             rows.push_back({one.name, cat(one.pid), "", printable(one.image, 4096)});
         }
     }
-    return table(rows);
+    return columns(rows);
 }
 
 std::string instance_json(const std::vector<ListedInstance>& instances) {

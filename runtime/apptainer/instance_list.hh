@@ -12,6 +12,9 @@ struct ListedInstance {
     pid_t pid = 0;
 };
 
+/// Rows of cells in columns as wide as their widest cell, with blanks between them.
+std::string columns(const std::vector<std::vector<std::string>>& rows);
+
 /// A table in Apptainer's form: names, numbers, addresses (none has one of its own) and images; or, with `logs`, the
 /// files that their processes print to.
 std::string instance_table(const std::vector<ListedInstance>& instances, bool logs);

@@ -85,6 +85,24 @@ keeper() { inst "apptainer instance list --json $1 | jq .instances[0].pid"; }
   expect_no_leftovers
 }
 
+@test "what an instance uses, as a table and as JSON; of one instance" {
+  inst 'apptainer -q instance start i.sqsh one stay; apptainer -q instance start i.sqsh only stay'
+  run -0 inst 'apptainer instance stats --no-stream one'
+  expect_equal "${lines[0]%% (PID*}" 'INFO:    Stats for one instance of /home/alice/inst/i.sqsh'
+  [[ ${lines[1]} =~ ^'INSTANCE NAME    CPU USAGE    MEM USAGE / LIMIT'\ +'MEM %'\ +'BLOCK I/O'\ +PIDS$ ]]
+  [[ ${lines[2]} =~ ^one\ +[0-9.]+%\ +[0-9.]+[KM]iB\ /\ [0-9.]+[MGT]iB\ +[0-9.]+%\ .*\ [1-9][0-9]*$ ]]
+  run -0 inst 'apptainer instance stats --json one | jq -e ".cpu_stats.cpu_usage.total_usage >= 0 and
+    .pids_stats.current > 0 and .memory_stats.usage.usage > 0 and
+    .memory_stats.usage.limit > .memory_stats.usage.usage"'
+  expect_equal "$output" true
+  code=1 fails 'more than one instance .2.' 'apptainer instance stats --no-stream "on*"'
+  # It goes on until the instance has ended.
+  inst 'timeout 60 apptainer -q instance stats only > stream & until grep -q ^only stream; do :; done
+    apptainer -q instance stop only; wait'
+  inst 'apptainer -q instance stop --all; rm stream'
+  expect_no_leftovers
+}
+
 @test "what an instance starts: a script that ends at once, none, an app's, the runscript" {
   inst 'apptainer -q instance start i.sqsh short; apptainer -q instance start d.sqsh none
     apptainer -q instance run i.sqsh runs now; apptainer -q instance start --app tool i.sqsh app'
@@ -110,7 +128,7 @@ keeper() { inst "apptainer instance list --json $1 | jq .instances[0].pid"; }
   code=1 fails "write the instance's name, or --all" 'apptainer instance stop'
   fails 'more than one flags' 'apptainer instance list --json --logs'
   fails 'Only root user can list' 'apptainer instance list --user bob'
-  code=1 fails 'control groups' 'apptainer instance stats --no-stream one'
+  code=1 fails 'no instance found' 'apptainer instance stats --no-stream two'
   for _ in $(seq 10); do
     run inst 'for i in 1 2 3; do apptainer -q instance start i.sqsh both stay & done; wait
       apptainer instance stop -F both'

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -12,10 +13,12 @@
 #include <cstdio>
 
 #include "runtime/apptainer/instance_list.hh"
+#include "runtime/apptainer/instance_use.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/inherited.hh"
 #include "runtime/base/interrupts.hh"
+#include "runtime/base/memory_room.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/listing.hh"
@@ -33,6 +36,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int look_ms = 10;
 constexpr int default_patience = 10;
+
+std::optional<std::string> text_or_nothing(const std::string& path) try {
+    return sys::read_file(path);
+} catch (const Error&) {
+    return std::nullopt;
+}
 
 ContainerFolder instances_of_caller() {
     return open_container_folder(site_of_caller(), caller_of_this_process(), instance_scope);
@@ -77,10 +86,10 @@ int list(int argc, char** argv, const ApptainerSettings&) {
     return 0;
 }
 
-/// An instance that is to end.
-class Stopping {
+/// An instance, as its helper knows it.
+class Running {
   public:
-    Stopping(const ContainerFolder& folder, InstanceRecord record) : folder_(folder), record_(std::move(record)) {
+    Running(const ContainerFolder& folder, InstanceRecord record) : folder_(folder), record_(std::move(record)) {
         Fd connection = folder.connect(record_.name);
         auto info = connection ? ask_for_status(connection.get()) : std::nullopt;
         if (!info) return;
@@ -115,22 +124,22 @@ std::string shown(const InstanceRecord& one) {
 }
 
 /// Ends those whose processes have ended, until none is left or the time is over. What a signal leaves alone is killed.
-void stop_all(std::vector<Stopping>& all, int signal, int seconds, const ApptainerSettings& settings) {
-    for (Stopping& one : all) {
+void stop_all(std::vector<Running>& all, int signal, int seconds, const ApptainerSettings& settings) {
+    for (Running& one : all) {
         tell_info(settings, "Stopping " + shown(one.record()));
         if (signal != SIGKILL) one.signal(signal);
     }
     Clock::time_point until = Clock::now() + std::chrono::seconds(seconds);
     for (bool waits = signal != SIGKILL; waits;) {
         waits = false;
-        for (Stopping& one : all) {
+        for (Running& one : all) {
             if (one.is_over()) continue;
             one.processes().empty() ? one.end() : (void)(waits = true);
         }
         if (Clock::now() >= until) break;
         if (waits) ::poll(nullptr, 0, look_ms);
     }
-    for (Stopping& one : all) {
+    for (Running& one : all) {
         if (one.is_over()) continue;
         if (signal != SIGKILL) tell_info(settings, cat("Killing ", shown(one.record()), " (Timeout)"));
         one.end();
@@ -154,7 +163,7 @@ int stop(int argc, char** argv, const ApptainerSettings& settings) {
         return tell_fatal(Error("apptainer instance stop: write the instance's name, or --all")), 1;
     int signal = force ? SIGKILL : word.empty() ? SIGINT : apptainer::signal_of(word);
     ContainerFolder folder = instances_of_caller();
-    std::vector<Stopping> found;
+    std::vector<Running> found;
     for (InstanceRecord& one : matching(folder, pattern.empty() ? "*" : pattern))
         found.emplace_back(folder, std::move(one));
     if (found.empty()) return tell_fatal(Error("no instance found")), 1;
@@ -162,23 +171,56 @@ int stop(int argc, char** argv, const ApptainerSettings& settings) {
     return 0;
 }
 
-int stats(int argc, char** argv, const ApptainerSettings&) {
+/// What the instance uses now; nothing when it has ended.
+std::optional<apptainer::InstanceUse> use_of(const Running& instance, const InstanceRecord& record) {
+    if (::kill(record.keeper, 0) != 0) return std::nullopt;
+    apptainer::InstanceUse out;
+    auto ticks = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK)), page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    for (pid_t process : instance.processes()) {
+        auto text = [&](const char* file) { return text_or_nothing(cat("/proc/", process, "/", file)).value_or(""); };
+        out.add(text("stat"), text("smaps_rollup"), text("statm"), text("io"), ticks, page);
+    }
+    struct sysinfo node {};
+    ::sysinfo(&node);
+    MemoryRoom room = memory_room(text_or_nothing("/proc/self/cgroup").value_or(""), text_or_nothing);
+    out.limit = room.limit.value_or(uint64_t{node.totalram} * node.mem_unit);
+    out.time = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count());
+    return out;
+}
+
+int stats(int argc, char** argv, const ApptainerSettings& settings) {
+    constexpr int between_ms = 1000;
     CommandLine line("Print what an instance uses.", "apptainer instance stats");
     std::string name, user;
     bool json = false, once = false;
-    line.flag("-j,--json", json, "print JSON");
+    line.flag("-j,--json", json, "print JSON, once");
     line.flag("--no-stream", once, "print once");
     declare_user(line, user);
     line.argument("NAME", name, "of the instance").required();
     if (auto code = line.parse(argc, argv)) return *code == 0 ? 0 : 1;
     refuse_user(user, "look at stats of");
-    if (matching(instances_of_caller(), name).empty()) return tell_fatal(Error("no instance found")), 1;
-    std::string job = value_in(environment_of_this_process(), "SLURM_JOB_ID");
-    return tell_fatal(Error(cat("instance stats ", printable(name),
-                                ": stats are only available of control groups, and an "
-                                "instance has none of its own; it counts as what started it, see sstat -j ",
-                                job.empty() ? "JOB" : job, ".batch, or ps"))),
-           1;
+    ContainerFolder folder = instances_of_caller();
+    std::vector<InstanceRecord> found = matching(folder, name);
+    if (found.empty()) return tell_fatal(Error("no instance found")), 1;
+    if (found.size() > 1)
+        return tell_fatal(Error(cat("query returned more than one instance (", found.size(), "); write one name"))), 1;
+    const InstanceRecord& record = found[0];
+    Running instance(folder, record);
+    auto before = use_of(instance, record);
+    if (json && before) std::fputs(apptainer::use_json(*before).c_str(), stdout);
+    if (json || !before) return 0;
+    tell_info(settings, "Stats for " + shown(record));
+    for (;;) {
+        ::poll(nullptr, 0, between_ms);
+        auto now = use_of(instance, record);
+        if (!now) return 0;
+        constexpr const char* clear_screen = "\033[2J\033[1;1H";
+        std::printf("%s%s", once ? "" : clear_screen, apptainer::use_table(record.name, *before, *now).c_str());
+        std::fflush(stdout);
+        if (once) return 0;
+        before = now;
+    }
 }
 
 std::vector<std::string> command_in(const RunOptions& options, const InstanceRecord& record) {
