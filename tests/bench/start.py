@@ -221,10 +221,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as folder:
         os.environ["BERTH_STORE_PATH"] = folder + "/store"
         scene = Scene(folder, program)
-        # A layout that has changed in the last seconds is read again by each start: its clock would not tell another
-        # change from this one.
-        time.sleep(SETTLED_SECONDS)
         commands = contestants(berth, scene)
+        # What has changed in the last seconds is read again by each start: its clock would not tell another change from
+        # this one.
+        time.sleep(SETTLED_SECONDS)
         print_times(commands, runs)
         print_phases(commands, min(runs, 10))
         print_calls(commands)
