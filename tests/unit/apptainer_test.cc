@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/apptainer/binds.hh"
+#include "runtime/apptainer/commands.hh"
 #include "runtime/apptainer/files.hh"
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/inspect.hh"

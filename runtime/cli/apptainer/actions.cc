@@ -7,6 +7,7 @@
 #include <deque>
 #include <tuple>
 
+#include "runtime/apptainer/commands.hh"
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/start.hh"
 #include "runtime/apptainer/variables.hh"
