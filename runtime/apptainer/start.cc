@@ -132,26 +132,21 @@ class Translator {
 
     void take_root() {
         bool tmpfs = has("writable-tmpfs") || has("compat");
-        std::vector<std::string> overlays = listed(given_, "overlay");
-        if (overlays.size() > 1) throw Error("--overlay: several are not put together; write one folder");
-        if (has("writable-tmpfs") && !overlays.empty())
-            throw Error("--writable-tmpfs goes not with --overlay; write one of them");
+        std::vector<OverlayGiven> overlays;
+        for (const std::string& text : listed(given_, "overlay")) {
+            overlays.push_back(overlay_given(text));
+            overlays.back().path = absolute(overlays.back().path, place_);
+        }
+        start_.overlays = overlays_of(overlays, place_.find);
+        bool takes_writes = !start_.overlays.writable.empty();
+        if (has("writable-tmpfs") && takes_writes)
+            throw Error("--writable-tmpfs goes not with --overlay FOLDER; write one of them, or FOLDER:ro");
         if (has("writable") && (has("writable-tmpfs") || !overlays.empty()))
             throw Error("--writable goes with neither --writable-tmpfs nor --overlay; write one of them");
         start_.in_place = has("writable");
-        if (!overlays.empty()) take_overlay(overlays[0]);
-        start_.request.writable = tmpfs || start_.in_place || !start_.overlay.empty();
+        start_.request.writable = tmpfs || start_.in_place || takes_writes;
         start_.request.remap_root = root_;
         start_.request.entrypoint = false;
-    }
-
-    void take_overlay(const std::string& text) {
-        size_t colon = text.rfind(':');
-        std::string option = colon == text.npos ? "" : text.substr(colon + 1);
-        if (option == "ro")
-            throw Error(cat("--overlay ", printable(text, 4096),
-                            ": an overlay that is only read is not put over an image; mount its folders by --bind"));
-        start_.overlay = absolute(option == "rw" ? text.substr(0, colon) : text, place_);
     }
 
     void take_home() {
@@ -301,7 +296,7 @@ class Translator {
     /// What each would find of the others in a common container that it would not find in one of its own.
     void take_joining() {
         const plan::Request& request = start_.request;
-        bool in_memory = request.writable == true && start_.overlay.empty() && !start_.in_place;
+        bool in_memory = request.writable == true && start_.overlays.writable.empty() && !start_.in_place;
         bool of_its_own = in_memory || has_memory_ || (skips("tmp") && !contain_);
         start_.join_asked = has("sharens");
         start_.joins = start_.join_asked || (!of_its_own && request.unshare == plan::OwnNamespaces{});

@@ -1,10 +1,12 @@
 // What `apptainer exec`, `run` and `shell` are asked for, as a start of Berth's. Pure.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/apptainer/flags.hh"
+#include "runtime/apptainer/overlays.hh"
 #include "runtime/apptainer/variables.hh"
 #include "runtime/plan/edit.hh"
 #include "runtime/request/request.hh"
@@ -20,6 +22,7 @@ const char* word_of(Action action);
 struct Place {
     std::string cwd;   ///< absolute
     std::string home;  ///< absolute, of the account
+    std::function<Found(const std::string& path)> find = [](const std::string&) { return Found::nothing; };
 };
 
 struct Start {
@@ -27,7 +30,7 @@ struct Start {
     std::vector<plan::MountRequest> unasked;  ///< mounts that come before those of the request, where they may be
     std::vector<std::string> set;     ///< NAME=VALUE of the container that beat the image's
     std::string home;                 ///< inside
-    std::string overlay;              ///< absolute folder that takes what is written; empty: none
+    Overlays overlays;
     std::string hostname;             ///< empty: the node's
     bool in_place = false;            ///< what is written goes to the image, a directory
     bool plain_umask = false;         ///< 0022 in place of the caller's

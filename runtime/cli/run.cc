@@ -48,6 +48,19 @@ std::vector<std::string> task_environment(const plan::Plan& plan, const RunOptio
     return in_slurm ? with_visible_devices(environment, plan.devices) : environment;
 }
 
+/// What lies over the image's files is of the node, as the sources of mounts are.
+void take_overlays(plan::Plan& plan, const RunOptions& options, const plan::Site& site) {
+    std::vector<plan::Edit> edits = options.layers;
+    if (!options.overlay.empty()) {
+        plan::Mount mount;
+        mount.source = options.overlay;
+        mount.target = "/";
+        edits.push_back({mount, "option --overlay", "what the container writes"});
+    }
+    plan::judge_sources(site, edits, real_paths(plan::policy_paths(site, edits)));
+    plan.edits.insert(plan.edits.begin(), options.layers.begin(), options.layers.end());
+}
+
 /// What the front end for Apptainer's users says about a start, besides its request.
 void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Site& site) {
     if (options.keeps_locale) plan.environment.remove.clear();
@@ -59,13 +72,7 @@ void take_apptainers(plan::Plan& plan, const RunOptions& options, const plan::Si
         return mount != nullptr && mount->source == mount->target &&
                std::ranges::find(options.left_out, mount->target) != options.left_out.end();
     });
-    if (options.overlay.empty()) return;
-    // It is a folder of the node's like those of mounts.
-    plan::Mount mount;
-    mount.source = options.overlay;
-    mount.target = "/";
-    std::vector<plan::Edit> edits{{mount, "option --overlay", "what the container writes"}};
-    plan::judge_sources(site, edits, real_paths(plan::policy_paths(site, edits)));
+    take_overlays(plan, options, site);
 }
 
 /// A command whose image has scripts that set variables reads them first, where that is asked for.

@@ -49,6 +49,7 @@ struct RunOptions {
     std::vector<plan::Edit> edits;           ///< after those of the plan
     std::string step;                        ///< with whose equal starts it shares a container; empty: it has its own
     std::string overlay;                     ///< folder that takes what is written; empty: the site's way
+    std::vector<plan::Edit> layers;          ///< before those of the plan: what lies over the image's files
     bool in_place = false;                   ///< what is written goes to the image, a directory
     std::vector<std::string> left_out;       ///< targets inside of the node's files that are not to be mounted
     std::string hostname;                    ///< of the container; empty: the node's

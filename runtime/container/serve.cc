@@ -138,24 +138,42 @@ ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const pl
     return out;
 }
 
+namespace {
+
+/// What a server shows of a squashfs file: as it is, and with an overlay over it.
+struct ServedFile {
+    Fd folder, plain, shown;
+};
+
+/// Serves it in `folder`; the result is its content, as it is.
+Fd serve_file(SquashfsFile& file, int folder, const plan::Plan& plan, const plan::Site& site) {
+    mount::ServerOptions options = server_options(plan, site);
+    options.guards.stamps = file.stamps;
+    options.shows_marks = file.is_layer;
+    mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
+                        new_folder(folder, "lower").get());
+    return sys::open_at(folder, cat("lower/", squashfs_top), O_PATH | O_DIRECTORY);
+}
+
+}  // namespace
+
 void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan::Site& site, bool small_inode_numbers,
                     int staging, std::vector<mount::Source>& sources) {
-    std::vector<Fd> tops(mounts.files.size());
+    std::vector<ServedFile> served(mounts.files.size());
     for (const auto& [position, number] : mounts.file_of) {
         const plan::Edit& edit = plan.edits[position];
         const auto& mount = std::get<plan::Mount>(edit.action);
+        ServedFile& file = served[number];
         try {
-            if (!tops[number]) {
-                Fd folder = new_folder(staging, cat("squashfs", number));
-                SquashfsFile& file = mounts.files[number];
-                mount::ServerOptions options = server_options(plan, site);
-                options.guards.stamps = file.stamps;
-                mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
-                                    new_folder(folder.get(), "lower").get());
-                mount::make_read_only_overlay(folder.get(), small_inode_numbers);
-                tops[number] = sys::open_at(folder.get(), cat("root/", squashfs_top), O_PATH | O_DIRECTORY);
+            if (!file.folder) {
+                file.folder = new_folder(staging, cat("squashfs", number));
+                file.plain = serve_file(mounts.files[number], file.folder.get(), plan, site);
             }
-            sources[position] = mount::source_at(tops[number].get(), mount);
+            if (!mount.layer && !file.shown) {
+                mount::make_read_only_overlay(file.folder.get(), small_inode_numbers);
+                file.shown = sys::open_at(file.folder.get(), cat("root/", squashfs_top), O_PATH | O_DIRECTORY);
+            }
+            sources[position] = mount::source_at((mount.layer ? file.plain : file.shown).get(), mount);
         } catch (const Error& error) {
             throw Error(cat(mount::described(mount, edit.origin), ": ", error.what()));
         }

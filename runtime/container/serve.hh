@@ -33,7 +33,8 @@ ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const pl
                                  const std::string& filter, int staging, const HotImage& hot);
 
 /// Mounts what is in each of the files in a folder of `staging`, has it served as long as this process lives, and puts
-/// it into those of `sources` that are of their edits. Changes the working directory. Throws Error.
+/// it into those of `sources` that are of their edits. What is mounted has an overlay over it, but for layers, which
+/// get one. Changes the working directory. Throws Error.
 void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan::Site& site, bool small_inode_numbers,
                     int staging, std::vector<mount::Source>& sources);
 

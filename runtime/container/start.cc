@@ -155,7 +155,7 @@ Fd clone_hot(const ContainerImage& image, bool small_inode_numbers) try {
 /// Over staging/lower and, where there is one, `hot`. Without it where the kernel refuses that.
 mount::Root make_overlay(const Fd& staging, mount::OverlayOptions options, const Fd& mount, const HotImage& hot) {
     if (!mount) return mount::Root::make_overlay(staging.get(), options);
-    options.layer_above = "hot";
+    options.layers.emplace_back("hot");
     try {
         if (::mkdirat(staging.get(), "hot", 0755) != 0) throw SysError("creating the staging directory hot");
         sys::move_mount_to(mount.get(), mount::staging_directory(staging.get(), "hot").get(), "unpacked files");
@@ -163,18 +163,42 @@ mount::Root make_overlay(const Fd& staging, mount::OverlayOptions options, const
     } catch (const Error& error) {
         store::refuse_hot(hot.hot.get(), hot.order.key.boot, cat("unpacked files cannot be used: ", error.what()));
     }
-    options.layer_above = {};
+    options.layers.pop_back();
     return mount::Root::make_overlay(staging.get(), options);
+}
+
+constexpr size_t layer_limit = 64;  // by the kernel's limit of 255 bytes for their names
+
+/// Attaches the layers of the plan in the staging area; their names there, the topmost first, which is the last one.
+std::vector<std::string> attach_layers(const plan::Plan& plan, const std::vector<mount::Source>& sources, int staging) {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < plan.edits.size(); ++i) {
+        const auto* mount = std::get_if<plan::Mount>(&plan.edits[i].action);
+        if (!mount || !mount->layer) continue;
+        auto fail = [&](const std::string& why) {
+            throw Error(cat(mount::described(*mount, plan.edits[i].origin), ": ", why));
+        };
+        if (!sources[i].directory) fail("it is no directory");
+        if (out.size() == layer_limit) fail(cat("more than ", layer_limit, " do not go over one image"));
+        std::string name = cat("l", out.size());
+        if (::mkdirat(staging, name.c_str(), 0755) != 0) throw SysError("creating the staging directory of a layer");
+        sys::move_mount_to(sources[i].tree.get(), mount::staging_directory(staging, name).get(), "it");
+        out.insert(out.begin(), name);
+    }
+    return out;
 }
 
 /// The container's root over what is mounted at staging/lower, and the directory that takes what is written to it.
 mount::Root make_root(StartedContainer& container, const Fd& staging, const ContainerStorage& storage, const Fd& disk,
-                      bool small_inode_numbers, const Fd& mount, const HotImage& hot) {
+                      mount::OverlayOptions options, const Fd& mount, const HotImage& hot) {
     if (disk)
         sys::move_mount_to(disk.get(), mount::staging_directory(staging.get(), "disk").get(),
                            printable(storage.path, 4096));
-    mount::Root root = make_overlay(
-        staging, {storage.source, bool(disk), storage.path, storage.setting, small_inode_numbers}, mount, hot);
+    options.source = storage.source;
+    options.on_disk = bool(disk);
+    options.disk_path = storage.path;
+    options.setting = storage.setting;
+    mount::Root root = make_overlay(staging, std::move(options), mount, hot);
     container.upper = sys::open_at(staging.get(), disk ? "disk/upper" : "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     return root;
 }
@@ -243,10 +267,15 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     Fd staging = mount::make_staging(plan.tmpfs_size);
     container.seccomp_program = filter_of(plan);
     bool served = !directory && !shared;
+    auto is_layer = [](const plan::Edit& edit) {
+        const auto* mount = std::get_if<plan::Mount>(&edit.action);
+        return mount && mount->layer;
+    };
+    bool has_layers = std::ranges::any_of(plan.edits, is_layer);
     // With a limit on what is written to the root, /tmp has its own.
     mount::EditMeans means{{}, plan.tmpfs_size == 0 ? staging.get() : -1};
-    // What is kept on disk has these lines from its first run.
-    if (served && !disk)
+    // What is kept on disk has these lines from its first run. What layers show is not in the image's index.
+    if (served && !disk && !has_layers)
         means.done = prepare_upper(image, mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
                                    site.mount.shown_modes(), storage.saved);
     if (directory)
@@ -265,8 +294,11 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     }
     serve_squashfs(std::move(squashfs), plan, site, has_old_programs, staging.get(), sources);
     watch.lap("server");
+    mount::OverlayOptions options;
+    options.small_inode_numbers = has_old_programs;
+    options.layers = attach_layers(plan, sources, staging.get());
     mount::Root root = shared ? mount::Root::attach(staging.get(), std::move(shared))
-                              : make_root(container, staging, storage, disk, has_old_programs, hot_mount, hot);
+                              : make_root(container, staging, storage, disk, std::move(options), hot_mount, hot);
     if (hot.folder) container.hot = std::move(hot.folder->lease);
     watch.lap("overlay");
     edit_root(root, plan, sources, means, storage);

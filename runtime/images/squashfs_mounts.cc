@@ -76,7 +76,10 @@ class Opener {
         naming(mount, origin, [&] {
             if (origin.chooser() != plan::Origin::Chooser::site) check_owner_of_file(site_, mount.source, file.get());
             auto [known, is_new] = known_.try_emplace(identity_of(file.get()), out_.files.size());
+            if (mount.layer && squash::is_sif(file.get()))
+                throw Error("it is a SIF file, whose own overlays go with it alone; write a squashfs file or a folder");
             if (is_new) out_.files.push_back(read_file(std::move(file), mount.source, store()));
+            if (mount.layer) out_.files[known->second].is_layer = true;
             out_.file_of[position] = known->second;
         });
     }

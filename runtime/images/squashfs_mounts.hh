@@ -20,6 +20,7 @@ struct SquashfsFile {
     squash::Index index;
     std::vector<Fd> layers;                 ///< in the order of index.layers()
     std::vector<squash::FileStamp> stamps;  ///< of each of them
+    bool is_layer = false;                  ///< lies over an image, see plan::Mount::layer
 };
 
 struct SquashfsMounts {

@@ -31,6 +31,8 @@ struct Mount {
     bool keeps_devices = false;
     bool optional = false;  ///< a source that has gone is no error
     bool inside = false;    ///< a bind: the source is a path of the container's own files, and none of the host
+    /// a directory (bind) or squashfs: it lies over the image's files and below what is written; `target` is "/"
+    bool layer = false;
     uint64_t size = 0;      ///< tmpfs: bytes, 0 for the kernel's default
     uint32_t mode = 0755;   ///< tmpfs: of its root directory
     Propagation propagation = Propagation::isolated;

@@ -35,10 +35,10 @@ class Writer {
 
     // Each names all members of what it writes: one that is added to the structure and not here does not compile.
     void add(const Mount& mount) {
-        const auto& [kind, source, target, read_only, no_exec, recursive, device, keeps_devices, optional, inside, size,
-                     mode, propagation, options, create] = mount;
-        all(kind, source, target, read_only, no_exec, recursive, device, keeps_devices, optional, inside, size, mode,
-            propagation, options, create);
+        const auto& [kind, source, target, read_only, no_exec, recursive, device, keeps_devices, optional, inside,
+                     layer, size, mode, propagation, options, create] = mount;
+        all(kind, source, target, read_only, no_exec, recursive, device, keeps_devices, optional, inside, layer, size,
+            mode, propagation, options, create);
     }
     void add(const Unmount& unmount) {
         const auto& [target] = unmount;
@@ -97,7 +97,8 @@ std::string made_workdir(const Plan& plan) {
     if (plan.workdir_required) return {};
     bool mounted = std::ranges::any_of(plan.edits, [&](const Edit& edit) {
         const auto* mount = std::get_if<Mount>(&edit.action);
-        return mount != nullptr && mount->kind == Mount::Kind::bind && is_below(plan.workdir, mount->target);
+        return mount != nullptr && mount->kind == Mount::Kind::bind && !mount->layer &&
+               is_below(plan.workdir, mount->target);
     });
     return mounted ? "" : plan.workdir;
 }

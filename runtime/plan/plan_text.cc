@@ -43,6 +43,7 @@ Row row(const Mount& mount) {
     for (const auto& [key, value] : mount.options) flags += cat(",", key, "=", value);
     if (mount.kind == Mount::Kind::tmpfs)
         return {"tmpfs", shown(mount.target), cat("mode=", octal(mount.mode), ",", flags), "", ""};
+    if (mount.layer) return {"layer", shown(mount.target), shown(mount.source), "", ""};
     if (mount.kind == Mount::Kind::squashfs)
         return {"squashfs", shown(mount.target), cat(shown(mount.source), " ", flags), "", ""};
     if (mount.kind != Mount::Kind::bind) return {"new", shown(mount.target), cat(mount.source, " ", flags), "", ""};

@@ -26,8 +26,9 @@ void check_source(const SourcePolicy& policy, const Mount& mount, const Origin& 
     if (std::ranges::any_of(policy.folders, [&](const std::string& folder) { return is_below(leads_to, folder); }))
         return;
     bool elsewhere = leads_to != normalised(mount.source);
-    throw Error(cat("mounting ", printable(mount.source, 4096), " at ", printable(mount.target, 4096), " (", origin,
-                    "): ", elsewhere ? cat("it leads to ", printable(leads_to, 4096), ", and ") : "",
+    std::string doing = mount.layer ? " over the image" : cat(" at ", printable(mount.target, 4096));
+    throw Error(cat(mount.layer ? "laying " : "mounting ", printable(mount.source, 4096), doing, " (", origin, "): ",
+                    elsewhere ? cat("it leads to ", printable(leads_to, 4096), ", and ") : "",
                     policy.rule.empty() ? "nothing has been compared with policy.mount_sources" : policy.rule));
 }
 

@@ -123,6 +123,8 @@ def made(enter, box, registry):
         (folder / "i.sif").write_bytes(sif((folder / "i.sqfs").read_bytes()))
         succeed(enter, "root", "chown alice: /home/alice/e2e/i.sif; chmod 755 /home/alice/e2e/i.sif")
         succeed(enter, "alice", "cd ~/e2e && cp i.sif s.sif && truncate -s 1M e.img && "
+            "printf '\\x53\\xef' | dd of=e.img bs=1 seek=1080 conv=notrunc status=none && "  # the mark of ext3
+            "mkdir marker && touch marker/marker && mksquashfs marker marker.sqfs -quiet -no-progress && "
             f"for tag in 1 latest; do apptainer -q push i.sif oras://{registry}/apptainer/sif:$tag; done")
         succeed(enter, "alice", SIGN.replace("READER", str(ROOT / "tests/slurm/sif_file.py")))
         yield

@@ -105,7 +105,7 @@ app_fails() {
   run ! app 'apptainer exec d.sif ls /new'
   app_prints kept 'mkdir -p o; apptainer exec --overlay o d.sif sh -c "echo kept > /new"
     apptainer exec --overlay o d.sif cat /new; rm -rf o'
-  app_fails 'd.sif: it is no folder' 'apptainer exec --overlay d.sif d.sif true'
+  app_fails 'd.sif over the image .*it is a SIF file' 'apptainer exec --overlay d.sif d.sif true'
   app_fails 'is no directory' 'apptainer exec --writable d.sif true'
 }
 

@@ -99,15 +99,18 @@ apptainer::Ids ids_in_container(const Given& given) {
     return given.contains("fakeroot") ? apptainer::Ids{0, 0} : apptainer::Ids{::getuid(), ::getgid()};
 }
 
+apptainer::Found found_at(const std::string& path) {
+    struct stat st {};
+    if (::stat(path.c_str(), &st) != 0) return apptainer::Found::nothing;
+    return S_ISDIR(st.st_mode) ? apptainer::Found::folder : apptainer::Found::file;
+}
+
 /// The folders of --workdir and --overlay.
 void make_folders(const apptainer::Start& start) {
     for (const std::string& folder : start.folders) sys::make_directories(folder, 0755);
-    if (start.overlay.empty()) return;
-    struct stat st {};
-    if (::stat(start.overlay.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))
-        throw Error(cat("--overlay ", printable(start.overlay, 4096),
-                        ": it is no folder, and image files are not put over an image; write a folder"));
-    for (const char* part : {"upper", "work"}) sys::make_directories(cat(start.overlay, "/", part), 0755);
+    const std::string& overlay = start.overlays.writable;
+    if (overlay.empty()) return;
+    for (const char* part : {"upper", "work"}) sys::make_directories(cat(overlay, "/", part), 0755);
 }
 
 /// Whether the site lets its users mount `path`.
@@ -181,7 +184,8 @@ RunOptions options_of(const apptainer::Start& start, const Given& given, const a
     RunOptions out;
     out.request = start.request;
     out.home = start.home;
-    out.overlay = start.overlay;
+    out.overlay = start.overlays.writable;
+    out.layers = start.overlays.layers;
     out.in_place = start.in_place;
     out.hostname = start.hostname;
     out.left_out = start.left_out;
@@ -266,7 +270,7 @@ struct Act {
 /// The start of `image` by the caller, as far as it is the same for a new container and for one that runs.
 void take_start(Act& act, const std::string& image, const plan::Caller& caller,
                 const std::vector<std::string>& environment) {
-    act.start = apptainer::start_of(act.action, image, act.given, {caller.cwd, caller.home});
+    act.start = apptainer::start_of(act.action, image, act.given, {caller.cwd, caller.home, found_at});
     act.variables = apptainer::variables_of(act.given, files_of(act.given), environment, ids_in_container(act.given));
 }
 

@@ -274,6 +274,10 @@ void reply_sized(fuse_req_t request, std::string_view value, size_t size) {
         fuse_reply_buf(request, value.data(), value.size());
 }
 
+/// The kernel reads these of a lower directory (Documentation/filesystems/overlayfs.rst, "whiteouts and opaque
+/// directories"), by their names and not from a list.
+bool is_mark(std::string_view name) { return name == "user.overlay.opaque" || name == "user.overlay.whiteout"; }
+
 void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size) {
     answer(request, ino, [&](Served& at, uint32_t number) {
         // The overlay asks for its marks at every turn; ENOSYS ends that for the whole mount.
@@ -281,7 +285,8 @@ void getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, size_t size)
             fuse_reply_err(request, ENOSYS);
             return;
         }
-        auto value = squash::shows_xattr(name) ? at.index.xattr(number, name) : std::nullopt;
+        bool is_shown = squash::shows_xattr(name) || (at.shows_marks && is_mark(name));
+        auto value = is_shown ? at.index.xattr(number, name) : std::nullopt;
         if (!value)
             fuse_reply_err(request, ENODATA);
         else

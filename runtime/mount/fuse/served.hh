@@ -23,6 +23,7 @@ struct Served {
     uid_t uid;  ///< owner of everything, as the mounting user namespace numbers it
     gid_t gid;
     plan::ImageModes modes;  ///< that it shows
+    bool shows_marks = false;  ///< see ServerOptions
     mutable Listing listing = {};
     mutable std::shared_mutex in_use = {};
     squash::ReadLog* reads = nullptr;  ///< null: none

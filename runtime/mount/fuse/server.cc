@@ -167,6 +167,7 @@ void serve(ThreadStart& start) {
                   start.options.gid,
                   start.options.modes};
     ThreadBuffer::set_owner(&served);
+    served.shows_marks = start.options.shows_marks;
     served.reads = start.options.reads.get();
     served.prefetcher = start.options.prefetcher;
 

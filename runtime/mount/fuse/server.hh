@@ -20,6 +20,8 @@ struct ServerOptions {
     uid_t uid = 0;  ///< owner of all files, as numbered in the present user namespace
     gid_t gid = 0;
     plan::ImageModes modes = plan::ImageModes::image;  ///< that it shows
+    /// The attributes by which an overlay marks what it removes are shown to the overlay that lies over the mount.
+    bool shows_marks = false;
     unsigned threads = 0;    ///< at most, but for the second one; 0: one a CPU this process may use, up to 8
     /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
     std::chrono::microseconds busy_poll{100};

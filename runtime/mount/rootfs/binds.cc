@@ -256,6 +256,7 @@ Fd open_target(const Root& root, const Doing& doing, bool directory) {
 std::string described(const plan::Mount& mount, const plan::Origin& origin) {
     using Kind = plan::Mount::Kind;
     bool has_path = mount.kind == Kind::bind || mount.kind == Kind::squashfs;
+    if (mount.layer) return cat("laying ", printable(mount.source, 4096), " over the image (", origin, ")");
     std::string what = mount.kind == Kind::tmpfs ? "a tmpfs"
                        : has_path                ? printable(mount.source, 4096)
                                                  : cat("a new ", mount.source);

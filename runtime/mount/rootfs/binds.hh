@@ -37,7 +37,7 @@ std::vector<Source> take_sources(const std::vector<plan::Edit>& edits, const pla
 void attach(Root& root, const plan::Mount& mount, const plan::Origin& origin, const Source& taken,
             FreshDirectories& fresh);
 
-/// "mounting SOURCE at TARGET (ORIGIN)", for messages.
+/// "mounting SOURCE at TARGET (ORIGIN)", or what is done to a layer, for messages.
 std::string described(const plan::Mount& mount, const plan::Origin& origin);
 
 }  // namespace berth::mount

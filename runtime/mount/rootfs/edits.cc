@@ -35,7 +35,10 @@ class Executor {
     Executor(Root& root, const plan::Edit& edit, const Source& source, FreshDirectories& fresh)
         : root_(root), edit_(edit), source_(source), fresh_(fresh) {}
 
-    void operator()(const plan::Mount& mount) const { attach(root_, mount, edit_.origin, source_, fresh_); }
+    void operator()(const plan::Mount& mount) const {
+        // The overlay has been made with its layers.
+        if (!mount.layer) attach(root_, mount, edit_.origin, source_, fresh_);
+    }
 
     void operator()(const plan::Unmount& wanted) const {
         std::string what = cat(printable(wanted.target, 4096), " (", edit_.origin, ")");

@@ -155,7 +155,8 @@ std::vector<Change> changes_of(const plan::Plan& plan) {
     };
     for (const plan::Edit& edit : plan.edits) {
         if (auto change = change_of(edit.action)) add(*change);
-        if (auto* mount = std::get_if<plan::Mount>(&edit.action)) mounted.push_back(mount->target);
+        auto* mount = std::get_if<plan::Mount>(&edit.action);
+        if (mount && !mount->layer) mounted.push_back(mount->target);
     }
     if (!plan.workdir_required) add({plan.workdir});
     return out;

@@ -31,6 +31,9 @@ Fd mount_overlay(const std::vector<sys::MountOption>& options) {
     try {
         return sys::new_mount("overlay", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
     } catch (const SysError& problem) {
+        if (problem.number() == ELOOP)
+            throw Error("mounting the overlay: one of the directories in it lies in another, or is given twice; leave "
+                        "one of them out");
         if (problem.number() != EPERM && problem.number() != ENODEV) throw;
         throw Error(cat(problem.what(),
                         problem.number() == ENODEV
@@ -64,10 +67,12 @@ namespace {
 /// The overlay, not attached anywhere. Names are relative to the working directory: they keep the mount table free of
 /// the node's paths, and need no quoting.
 Fd new_overlay(const OverlayOptions& options, const std::string& upper, const std::string& work) {
+    std::string lower;
+    for (const std::string& layer : options.layers) lower += layer + ":";
     // xino: without it files of the image have another device number than its directories, and `tar --one-file-system`,
     // `rsync -x` and `du -x` leave them out. With it their inode numbers are over 2^63.
     return mount_overlay({{"source", options.source},
-                          {"lowerdir", options.layer_above.empty() ? "lower" : options.layer_above + ":lower"},
+                          {"lowerdir", lower + "lower"},
                           {"upperdir", upper},
                           {"workdir", work},
                           {"xino", options.small_inode_numbers ? "off" : "on"},

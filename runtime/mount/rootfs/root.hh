@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/base/fd.hh"
 
@@ -41,7 +42,8 @@ struct OverlayOptions {
     /// The image's files keep inode numbers that 32-bit programs can take. They then have another device number than
     /// its directories.
     bool small_inode_numbers = false;
-    std::string layer_above = {};  ///< a directory of the staging area over the image; empty: none
+    /// Directories of the staging area that lie over the image, the topmost first.
+    std::vector<std::string> layers = {};
 };
 
 /// A container's root that is not yet the root of the process.
