@@ -22,3 +22,15 @@ setup() { page=$BATS_TEST_DIRNAME/../../docs/tests.md; }
   grep -qx 'tests/unit/report_test.cc has no row' <<< "$output"
   grep -qx 'the folder hooks/amd has no row' <<< "$output"
 }
+
+@test "tests-of prints the tests of a file by its name, its header and its folder, with what runs them" {
+  run -0 "$BATS_TEST_DIRNAME/../../scripts/tests-of" runtime/mount/fuse/watchdog.cc
+  [[ ${lines[0]} =~ ^by\ name\ +unit/mount_watchdog\ +make\ unit\ TAG=mount$ ]]
+  grep -qE "^by folder +kernel/stall +BERTH_MUST_RUN=1 build/tests/kernel '\[lifecycle\]'$" <<< "$output"
+  run -0 "$BATS_TEST_DIRNAME/../../scripts/tests-of" runtime/oci/layer/layer.cc
+  grep -qE '^by header ' <<< "$output"
+  run -0 "$BATS_TEST_DIRNAME/../../scripts/tests-of" --count
+  [[ $output =~ ^[0-9]+\ files:\ [0-9]+\ have\ a\ test ]]
+  run -1 "$BATS_TEST_DIRNAME/../../scripts/tests-of" man
+  [[ $output == *"has no row for the folder man" ]]
+}
