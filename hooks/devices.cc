@@ -5,6 +5,7 @@
 
 #include "hooks/cdi_native.hh"
 #include "hooks/makers.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/site_file.hh"
@@ -72,6 +73,8 @@ std::vector<plan::ContainerEdits> device_edits(const hooks::Host& host, const Co
                                                   .before = out});
         made.vendor = maker->vendor;
         made.granted = maker->grants != nullptr;
+        debug::log("devices", maker->vendor, ": edits ", made.edits.size(), ", variables ", made.environment.size(),
+                   ", devices ", made.devices.size());
         judge_as_the_users(made, *maker, site);
         if (adds_something(made)) out.push_back(std::move(made));
     }

@@ -9,6 +9,7 @@
 #include "hooks/makers.hh"
 #include "hooks/pull_reader.hh"
 #include "hooks/site/enroot_hook.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/json_text.hh"
@@ -51,7 +52,9 @@ std::string request_text(const std::vector<std::string>& image_variables, const 
 /// What it prints. Throws Error for one that fails.
 std::string run_hook(const std::string& path, const std::string& request, const plan::Site& site,
                      const std::vector<std::string>* environment = nullptr) {
+    debug::log("hooks", "running ", path);
     ProgramAnswer answer = run_program(path, {}, request, std::chrono::seconds(site.hooks.timeout), environment);
+    debug::log("hooks", path, " ended with ", answer.code, ", bytes of output ", answer.output.size());
     std::string why = answer.complaint.empty() ? "" : ": " + answer.complaint;
     if (answer.code == -1)
         throw Error(cat("hook ", path, ": it took more than ", site.hooks.timeout,

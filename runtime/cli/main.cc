@@ -1,6 +1,7 @@
 // The program `berth`: a word chooses the command; each command is a file in cli/.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <span>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/nearest.hh"
@@ -57,7 +59,8 @@ constexpr const char* usage =
     "  report [--job JOB] [--html FILE]    show what starts took, from events.log\n"
     "  version                             print the version\n"
     "\n"
-    "berth COMMAND --help lists the options of a command; see also berth(1).\n";
+    "berth COMMAND --help lists the options of a command; see also berth(1).\n"
+    "With BERTH_LOG=debug in the environment each part tells what it decides, and why.\n";
 
 Command* command_of(const char* word);
 std::string unknown_command(const std::string& word);
@@ -145,6 +148,13 @@ void note_unknown_variables(Command* command) {
         std::fprintf(stderr, "berth: %s\n", note.c_str());
 }
 
+/// A step's start says what is wrong with the variable; srun's programs do not say it again.
+void start_log(Command* command) {
+    const char* value = std::getenv("BERTH_LOG");
+    if (is_for_people(command) ? berth::debug::is_wanted(value) : berth::debug::asks_for_log(value))
+        berth::debug::start("berth");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -165,6 +175,8 @@ int main(int argc, char** argv) {
         namespace cli = berth::cli;
         if (command == cli::run || command == cli::profile || command == cli::exec || command == cli::enter)
             berth::leave_own_file(argv);
+        start_log(command);
+        berth::debug::log("command", "berth " BERTH_VERSION ": ", argv[1]);
         note_unknown_variables(command);
         return command(argc - 1, argv + 1);
     } catch (const berth::Error& error) {

@@ -9,6 +9,9 @@
 
 namespace berth {
 
+/// Writes it to the debug log: of variables the names, and nothing of what is written to files.
+void log_plan(const plan::Plan& plan);
+
 /// Whether `environment` (NAME=VALUE) asks for it. Throws Error for a value that is neither yes nor no.
 bool wants_plan(const std::vector<std::string>& environment);
 

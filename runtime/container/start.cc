@@ -14,6 +14,7 @@
 
 #include "hooks/rootfs.hh"
 #include "runtime/base/channel.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/keyring.hh"
@@ -23,6 +24,7 @@
 #include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/container/plan_report.hh"
 #include "runtime/container/serve.hh"
 #include "runtime/mount/rootfs/edits.hh"
 #include "runtime/mount/rootfs/others.hh"
@@ -45,6 +47,7 @@ class Stopwatch {
         phases_.push_back(
             {name, static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now - last_).count())});
         last_ = now;
+        debug::log("start", name, " took ", phases_.back().microseconds, " us");
     }
 
   private:
@@ -244,6 +247,7 @@ void close_up(StartedContainer& container, const plan::Plan& plan, const mount::
 
 StartedContainer start_container(const plan::Plan& plan, ContainerImage image, const plan::Site& site,
                                  const ContainerStorage& storage) {
+    log_plan(plan);
     StartedContainer container;
     container.lease = std::move(image.lease);
     Stopwatch watch(container.phases);

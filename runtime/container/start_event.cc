@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/telemetry/event_cause.hh"
 
 namespace berth {
@@ -65,7 +66,10 @@ void StartEvent::laps(const std::vector<plan::PhaseTime>& phases, const char* re
     auto now = Clock::now();
     uint64_t left = microseconds(now - std::exchange(last_, now));
     for (const plan::PhaseTime& phase : phases) left -= std::min(left, phase.microseconds);
-    if (rest != nullptr) add({rest, left});
+    if (rest != nullptr) {
+        debug::log("start", rest, " took ", left, " us");
+        add({rest, left});
+    }
     for (const plan::PhaseTime& phase : phases) add(phase);
 }
 

@@ -1,3 +1,4 @@
+#include "runtime/base/debug_log.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/images/open.hh"
 
@@ -48,6 +49,7 @@ class Report {
         std::string word = text.substr(0, space), rest = space == std::string::npos ? "" : text.substr(space + 1);
         if (word == "image") result_.digest = Digest::parse(rest);
         if (word == "progress" && watch_.progress) watch_.progress(rest);
+        if (word == "log") debug::pass(rest);
         if (word == "cause") cause_ = plan::cause_of(rest);
         if (word == "fetched") take_fetched(rest);
         if (word == "peers") parse_number(rest, UINT64_MAX, result_.peer_bytes);
@@ -126,7 +128,9 @@ PullResult pulled(const plan::Reference& reference, const std::vector<std::strin
     std::string line = place + '\n';
     if (!place.empty() && ::send(answers.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
         throw SysError("telling berth-pull where nodes agree");
-    Child child(pull_program(), arguments, input.get());
+    std::string program = pull_program();
+    debug::log("image", "starting ", program, " for ", reference.text());
+    Child child(program, arguments, input.get());
     input.reset();
     try {
         return reported(child, reference, watch, answers.get());
@@ -249,13 +253,18 @@ OpenedImage with_signers(OpenedImage opened, const store::Store& store, const pl
 OpenedImage open_stored_image(const plan::Reference& reference, const plan::Caller& caller, const plan::Site& site,
                               const PullWatch& watch, const std::string& agreement = {}) {
     store::Store store = open_telling(site, caller, watch);
-    if (auto known = known_digest(reference, store, site); known && is_admitted(store, *known, reference, site))
+    auto known = known_digest(reference, store, site);
+    debug::log("image", "store ", store.location(), ", pull policy ", plan::word_of(site.store.pull), ": ",
+               known ? known->text() : "the source has to be asked");
+    if (known && is_admitted(store, *known, reference, site))
         if (auto image = try_stored_image(store, *known))
             return with_signers({std::move(*image), known}, store, reference, site);
     bool share = site.share.enabled && !agreement.empty() && watch.keep;
     PullResult got = share ? pulled_together("--share", agreement, reference, site, store, watch)
                            : pulled(reference, arguments_for(reference, site, store, watch), store, watch);
     Digest digest = *got.digest;
+    debug::log("image", "berth-pull has brought ", digest, ": bytes ", got.bytes, ", of other nodes ", got.peer_bytes,
+               ", published ", got.published_bytes, got.early ? "; its layers are still to come" : "");
     if (got.early)
         if (auto image = early_image(store, got, site, watch))
             return {std::move(*image), digest, got.signer, got.rule, early_pull(got, reference, site, store, watch)};
@@ -313,6 +322,7 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
                        const PullWatch& watch, const JobTag& tag) {
     plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd, caller.home);
     check_image_here(site, reference);
+    debug::log("image", text, " is ", reference.text());
     if (reference.kind == plan::Reference::Kind::path)
         return open_judged_file(reference.path, reference, caller, site, watch);
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
@@ -324,6 +334,7 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
     PullWatch knowing = watch;
     Digest digest = tag.digest ? *tag.digest : agreed_digest(reference, tag.agreement, caller, site, knowing);
     exact.digest = digest;
+    debug::log("image", "the tag means ", digest, tag.digest ? " since srun has asked" : " as the step's nodes agree");
     OpenedImage out = open_stored_image(exact, caller, site, knowing, tag.agreement);
     remember_tag(reference, digest, caller, site);
     return out;

@@ -227,7 +227,7 @@ constexpr Row rows[] = {
     {"ENROOT_NATIVE_OVERLAYFS", always, "", "overlays are always native", ""},
     {"ENROOT_FORCE_OVERRIDE", no_need, "", "berth rm and berth import have options of their own", ""},
     {"ENROOT_SET_USER_XATTRS", no_need, "", "files keep the attributes that the image has", ""},
-    {"ENROOT_DEBUG", no_need, "", "berth run -v and BERTH_PLAN=1 tell what a start does", ""},
+    {"ENROOT_DEBUG", no_need, "", "BERTH_LOG=debug, berth run -v and BERTH_PLAN=1 tell what a start does", ""},
     {"ENROOT_ALLOW_SUPERUSER", never, "", "", "no process in a container has privileges of root on the node; run such "
      "programs without a container"},
     {"ENROOT_ALLOW_HTTP", never, "",  "", "plain HTTP is a setting of each registry: write plain_http = true to its "

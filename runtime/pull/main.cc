@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -330,8 +331,15 @@ int keep_login(const Arguments& arguments) {
     return 0;
 }
 
+/// Whoever reads the report passes its lines on.
+void start_log(const pull::OutputOptions& output) {
+    if (!debug::asks_for_log(::getenv("BERTH_LOG"))) return;
+    output.report ? debug::start_in_report("berth-pull") : debug::start("berth-pull");
+}
+
 int pull_image(const Arguments& arguments) {
     pull::Output output(arguments.output, arguments.reference);
+    start_log(arguments.output);
     // None of a pull that is part of a start.
     std::optional<pull::PullEvent> event;
     try {
@@ -381,7 +389,10 @@ int reporting_errors(const char* word, const std::function<int()>& work) {
 /// The commands of `berth` that need what only this program is linked with: they come as the first word.
 int run_command(int argc, char** argv, int (*command)(int, char**), const pull::OutputOptions& output = {}) {
     prepare_process(output);
-    return reporting_errors(argv[1], [&] { return command(argc - 1, argv + 1); });
+    return reporting_errors(argv[1], [&] {
+        start_log(output);
+        return command(argc - 1, argv + 1);
+    });
 }
 
 }  // namespace
@@ -467,7 +478,13 @@ int main(int argc, char** argv) {
     if (!of_login && (!image.given() || (arguments.store.empty() && !resolve.given())))
         return line.missing("--store and the image");
     prepare_process(arguments.output);
-    if (of_login) return reporting_errors("login", [&] { return keep_login(arguments); });
-    if (arguments.resolve) return reporting_errors("resolve", [&] { return resolve_tag(arguments); });
+    auto logged = [&](const char* word, int (*work)(const Arguments&)) {
+        return reporting_errors(word, [&] {
+            start_log(arguments.output);
+            return work(arguments);
+        });
+    };
+    if (of_login) return logged("login", keep_login);
+    if (arguments.resolve) return logged("resolve", resolve_tag);
     return pull_image(arguments);
 }

@@ -19,7 +19,7 @@ constexpr std::string_view sections[] = {"data",   "defaults", "devices", "event
 
 /// What else Berth reads, or leaves in a container.
 const std::vector<std::string>& others() {
-    static const std::vector<std::string> all = {"BERTH_DEVICES", "BERTH_PLAN", "BERTH_CONTAINER_DIGEST",
+    static const std::vector<std::string> all = {"BERTH_DEVICES", "BERTH_PLAN", "BERTH_LOG", "BERTH_CONTAINER_DIGEST",
                                                  secret_variable};
     return all;
 }

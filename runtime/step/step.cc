@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -238,6 +239,22 @@ void set_node(plan::StepRequest& request) {
     set("SLURMD_NODENAME", request.node);
 }
 
+std::string names_of(const plan::GivenOptions& options) {
+    std::string out;
+    for (const auto& [name, value] : options) out += cat(out.empty() ? "" : " ", name);
+    return out.empty() ? "none" : out;
+}
+
+/// Where the user wants it, to the standard error of the step.
+void start_log(StepTasks& tasks, const plan::StepRequest& request) {
+    if (!debug::is_wanted(variable(request.environment, "BERTH_LOG"))) return;
+    auto&& [here, there] = make_channel();
+    tasks.show_log(std::move(here));
+    debug::start("berth step", std::move(there));
+    debug::log("step", "berth " BERTH_VERSION " for step ", request.job, '.', request.step, " on ", request.node,
+               ": tasks ", request.tasks, ", options ", names_of(request.options));
+}
+
 void serve_request(StepTasks& tasks, plan::StepRequest& request) {
     // A pull that serves the image's layers to the step's other nodes, or proves them, ends with the step.
     std::optional<Child> pull_that_goes_on;
@@ -245,6 +262,7 @@ void serve_request(StepTasks& tasks, plan::StepRequest& request) {
     std::optional<StartEvent> event;
     std::optional<Error> failure;
     try {
+        start_log(tasks, request);
         StepStart start = start_of(request, tasks);
         note_event(start, event);
         start.watch.keep = [&pull_that_goes_on](Child pull) { pull_that_goes_on.emplace(std::move(pull)); };
@@ -258,6 +276,7 @@ void serve_request(StepTasks& tasks, plan::StepRequest& request) {
     } catch (const std::exception& error) {
         failure = Error(cat("starting the container: ", error.what()));
     }
+    if (failure) debug::log("step", "the start has failed: ", failure->what());
     if (failure)
         serve_failure(tasks, *failure);
     else

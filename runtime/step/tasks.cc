@@ -18,11 +18,14 @@ constexpr const char* other_release =
     "starting the container: the plugin spank_berth.so and the program berth of this node are of different releases; "
     "install both from one release";
 
+constexpr size_t log_lines_meanwhile = 10;
+
 bool is_over(int events) { return (events & (POLLHUP | POLLERR)) != 0; }
 
 }  // namespace
 
 bool StepTasks::accept() {
+    pass_log();
     for (;;) {
         switch (inbox_.read(socket_.get())) {
             case Inbox::Status::nothing:
@@ -36,8 +39,8 @@ bool StepTasks::accept() {
         if (!plan::is(received.message, plan::MessageType::join) || received.descriptors.size() != 1)
             throw Error("reading the step's socket: a message that is no task's request to join");
         tasks_.push_back({std::move(received.descriptors[0]), {}, {}});
-        for (const std::string& line : std::exchange(unseen_notes_, {})) show(line);
-        if (!unseen_line_.empty()) show(std::exchange(unseen_line_, {}));
+        for (const std::string& line : std::exchange(unseen_notes_, {})) put(line);
+        if (!unseen_line_.empty()) put(std::exchange(unseen_line_, {}));
     }
 }
 
@@ -45,13 +48,38 @@ void StepTasks::close() {
     tasks_.clear();
     listener_.reset();
     socket_.reset();
+    log_.reset();
 }
 
 void StepTasks::note(const std::string& line) {
+    pass_log();
+    keep(line);
+}
+
+void StepTasks::show(const std::string& line) {
+    pass_log();
+    put(line);
+}
+
+/// For the first task, and those of a time when there is none for the one that comes.
+void StepTasks::keep(const std::string& line) {
     if (first_task() == nullptr)
         unseen_notes_.push_back(line);
     else
-        show(line);
+        put(line);
+}
+
+void StepTasks::pass_log() {
+    char line[8192];
+    for (ssize_t size; log_ && (size = ::recv(log_.get(), line, sizeof line, MSG_DONTWAIT)) > 0;) {
+        std::string text(line, static_cast<size_t>(size));
+        if (entered_ == 0 || first_task() != nullptr)
+            keep(text);
+        else if (++logged_ < log_lines_meanwhile)
+            say(text);
+        else if (logged_ == log_lines_meanwhile)
+            say("debug: the rest of the log is left out: Slurm shows few lines while tasks run");
+    }
 }
 
 void StepTasks::say(const Message& message) {
@@ -80,7 +108,7 @@ StepTasks::Task* StepTasks::first_task() {
     return nullptr;
 }
 
-void StepTasks::show(const std::string& line) {
+void StepTasks::put(const std::string& line) {
     Task* first = first_task();
     if (first == nullptr) {
         unseen_line_ = line;
@@ -110,6 +138,7 @@ std::optional<std::vector<std::string>> StepTasks::first_environment() {
 /// Waits until something has happened and lets `action` look at the tasks that it happened to; false at the end of the
 /// step.
 bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
+    pass_log();
     std::vector<pollfd> entries = waiting();
     bool answer_due =
         std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.request.has_value(); });
@@ -118,7 +147,7 @@ bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
         throw SysError("waiting for the tasks of the step");
     }
     if (entries[2].revents != 0) throw Error(reason_of_end(life_line_));
-    size_t position = 2;
+    size_t position = 3;
     for (Task& task : tasks_) {
         int events = entries[++position].revents;
         // Whatever is wrong with one task's connection ends that connection alone.
@@ -137,7 +166,7 @@ bool StepTasks::poll(const std::function<void(Task&, int)>& action) {
 bool StepTasks::lost() const {
     std::vector<pollfd> entries = waiting();
     if (lost_ || ::poll(entries.data(), entries.size(), 0) <= 0) return lost_;
-    size_t position = 2;
+    size_t position = 3;
     return std::any_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
         return is_over(entries[++position].revents) && !task.answered && !task.stays;
     });
@@ -145,7 +174,8 @@ bool StepTasks::lost() const {
 
 std::vector<pollfd> StepTasks::waiting() const {
     // An empty place (-1) is passed over by poll(2).
-    std::vector<pollfd> entries = {{socket_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {life_line_, POLLIN, 0}};
+    std::vector<pollfd> entries = {{socket_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}, {life_line_, POLLIN, 0},
+                                   {log_.get(), POLLIN, 0}};
     for (const Task& task : tasks_) {
         int events = (task.answered ? 0 : POLLIN) | (task.outbox.empty() ? 0 : POLLOUT);
         entries.push_back({task.socket.get(), static_cast<short>(events), 0});

@@ -61,6 +61,13 @@ class StepTasks {
     /// As show(), but all such lines are kept.
     void note(const std::string& line);
 
+    /// Shows what comes over this socket, the lines of the debug log, as long as a task waits as note() does. While the
+    /// tasks run it shows the first few as say() does: slurmstepd takes no more.
+    void show_log(Fd log) { log_ = std::move(log); }
+
+    /// What has come of it by now; also done before each line that is shown or noted.
+    void pass_log();
+
     /// Has slurmstepd show a line, while the tasks run or after their end; cut where slurmstepd would not take it. Of
     /// more than plan::said_lines the rest is left out: slurmstepd would kill a helper that says more. From any thread.
     void say(const std::string& line) { say(plan::progress_message(line.substr(0, plan::said_line_limit))); }
@@ -87,6 +94,8 @@ class StepTasks {
     };
 
     void say(const Message& message);
+    void keep(const std::string& line);
+    void put(const std::string& line);
     Task* first_task();
     void accept_other_step();
     bool poll(const std::function<void(Task&, int events)>& action);
@@ -99,6 +108,8 @@ class StepTasks {
     std::list<Task> tasks_;
     Fd listener_;
     int life_line_ = -1;
+    Fd log_;
+    size_t logged_ = 0;  ///< lines of the log to slurmstepd
     uint32_t entered_ = 0;
     std::atomic<size_t> said_ = 0;  ///< lines to slurmstepd
     std::vector<std::string> unseen_notes_;

@@ -45,12 +45,12 @@ class Handler(faulty.Handler):
         pair = self.pair()
         if pair != GOOD and (pair or name == "private"):
             return self.challenge("basic")
-        self.send(b'{"token":"%s"}' % name.encode(), with_body)
+        self.send(b'{"token":"t0k3n-%s"}' % name.encode(), with_body)
 
     def may(self, name):
         if name == "basic":
             return self.pair() == GOOD
-        return self.headers.get("Authorization") == "Bearer " + name
+        return self.headers.get("Authorization") == "Bearer t0k3n-" + name
 
     def challenge(self, name):
         host = self.headers["Host"]

@@ -373,13 +373,13 @@ TEST_CASE("berth(1): the name of a file that is not there is asked of no registr
 
 TEST_CASE("berth(1): a variable that means nothing is told in a line, and the command goes on", "[cli]") {
     std::string berth = fixtures::built_program("berth");
-    auto result = fixtures::run_command("BERTH_STORE_PUL=never BERTH_LOG=debug " + berth + " config show");
+    auto result = fixtures::run_command("BERTH_STORE_PUL=never BERTH_NONE=debug " + berth + " config show");
     CHECK(result.status == 0);
-    CHECK_THAT(result.output, Catch::Contains("berth: no variable of Berth's, and without effect: BERTH_LOG, "
+    CHECK_THAT(result.output, Catch::Contains("berth: no variable of Berth's, and without effect: BERTH_NONE, "
                                               "BERTH_STORE_PUL (did you mean BERTH_STORE_PULL?); see "));
     CHECK_THAT(fixtures::run_command("BERTH_STORE_PULL=never " + berth + " config show").output,
                !Catch::Contains("without effect"));
     // What others call.
-    CHECK_THAT(fixtures::run_command("BERTH_LOG=debug " + berth + " srun-options").output,
+    CHECK_THAT(fixtures::run_command("BERTH_NONE=debug " + berth + " srun-options").output,
                !Catch::Contains("without effect"));
 }

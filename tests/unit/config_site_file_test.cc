@@ -99,12 +99,12 @@ TEST_CASE("site file: an unknown key says what may be meant, and where all are",
 TEST_CASE("variables: what begins with BERTH_ and means nothing is told, with what may be meant", "[config][meant]") {
     using Lines = std::vector<std::string>;
     Lines environment = {"BERTH_CONTAINER_IMAG=debian", "BERTH_STORE_PUL=never", "BERTH_STROE_PATH=/x",
-                         "BERTH_CONTANER_MOUNTS=/x", "BERTH_LOG=debug", "XBERTH_Y=1", "BERTH_DEVICE=a", "BERTH_=1",
+                         "BERTH_CONTANER_MOUNTS=/x", "BERTH_NONE=debug", "XBERTH_Y=1", "BERTH_DEVICE=a", "BERTH_=1",
                          "BERTH_EMPTY=", "BERTH_STORE_EMPTY="};
     CHECK(unknown_variables(environment) ==
           Lines{"BERTH_CONTAINER_IMAG (did you mean BERTH_CONTAINER_IMAGE?)",
                 "BERTH_STROE_PATH (did you mean BERTH_STORE_PATH?)",
-                "BERTH_CONTANER_MOUNTS (did you mean BERTH_CONTAINER_MOUNTS?)", "BERTH_LOG",
+                "BERTH_CONTANER_MOUNTS (did you mean BERTH_CONTAINER_MOUNTS?)", "BERTH_NONE",
                 "BERTH_DEVICE (did you mean BERTH_DEVICES?)", "BERTH_"});
     CHECK(unknown_key_variables(environment) == Lines{"BERTH_STORE_PUL (did you mean BERTH_STORE_PULL?)"});
     CHECK(unknown_variables_note({"A", "B (did you mean C?)"}) ==

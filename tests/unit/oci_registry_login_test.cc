@@ -1,7 +1,11 @@
+#include <sys/socket.h>
+
 #include <fstream>
 #include <thread>
 
+#include "runtime/base/channel.hh"
 #include "runtime/base/child.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
@@ -22,7 +26,7 @@ using Catch::Contains;
 
 namespace {
 
-const std::string secret = "s3cr3t-pass";
+const std::string secret = "s3cr3t-pass", token = "t0k3n";
 
 RegistryOptions with_login(const Credentials& login) {
     RegistryOptions out;
@@ -71,11 +75,11 @@ struct Locked {
     HttpReply answer(const HttpCall& call) const {
         if (call.target.starts_with("/token")) {
             bool known = authorization_of(call) == basic() || call.method == "POST";
-            return known ? HttpReply{.body = R"({"token":"T"})"}
+            return known ? HttpReply{.body = cat(R"({"token":")", token, "\"}")}
                          : HttpReply{.status = 401, .body = R"({"errors":[{"code":"UNAUTHORIZED","message":"who?"}]})"};
         }
         bool bearer = scheme == "Bearer";
-        if (authorization_of(call) == (bearer ? "Bearer T" : basic()))
+        if (authorization_of(call) == (bearer ? "Bearer " + token : basic()))
             return call.target == "/v2/" ? HttpReply{.body = "{}"} : content.answer(call);
         return {.status = 401,
                 .headers = {cat("WWW-Authenticate: ", scheme, " realm=\"",
@@ -96,6 +100,28 @@ TEST_CASE("a login is sent by Basic, or to the token server", "[image][registry]
     wrong.password = "other";
     CHECK_THAT(failure([&] { check_login(registry.server.host(), with_login({}), wrong); }),
                Contains("no access") && Contains("login to 127.0.0.1"));
+}
+
+TEST_CASE("hostile: the debug log names the file of a login, and has neither the login nor the token",
+          "[image][registry]") {
+    Locked registry(GENERATE("Basic", "Bearer"));
+    auto [log, there] = berth::make_channel();
+    berth::debug::start("test", std::move(there));
+    CHECK(client(registry.server, with_login(user_login())).get_manifest(registry.digest).bytes == "{}");
+    Credentials refresh = user_login();
+    refresh.identity_token = secret;
+    CHECK_NOTHROW(client(registry.server, with_login(refresh)).get_manifest(registry.digest));
+    Credentials wrong = user_login();
+    wrong.password = secret + "-wrong";
+    CHECK_THROWS(client(registry.server, with_login(wrong)).get_manifest(registry.digest));
+    berth::debug::end();
+    std::string text;
+    char line[8192];
+    for (ssize_t size; (size = ::recv(log.get(), line, sizeof line, MSG_DONTWAIT)) > 0; text += '\n')
+        text.append(line, static_cast<size_t>(size));
+    CHECK_THAT(text, Contains("registry: 127.0.0.1") && Contains("with the login of /h/.docker/config.json") &&
+                         Contains(" answers 401"));
+    CHECK_THAT(text, !Contains(secret) && !Contains(encode_base64("$oauthtoken:" + secret)) && !Contains(token));
 }
 
 TEST_CASE("no access tells which login was sent, or where none was found", "[image][registry]") {
@@ -151,7 +177,7 @@ TEST_CASE("an identity token is exchanged by POST, a registry token sent as it i
     REQUIRE(registry.server.count("POST /token") == 1);
     for (const HttpCall& call : registry.server.calls()) CHECK_THAT(call.target, !Contains(secret));
     size_t before = registry.server.log().size();
-    CHECK(client(registry.server, with_login({"", "", "", "T", "f"})).get_manifest(registry.digest).bytes == "{}");
+    CHECK(client(registry.server, with_login({"", "", "", token, "f"})).get_manifest(registry.digest).bytes == "{}");
     CHECK(registry.server.log().size() == before + 2);
 }
 

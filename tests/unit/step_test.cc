@@ -1,4 +1,7 @@
+#include <sys/socket.h>
+
 #include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
 #include "runtime/step/settings.hh"
 #include "runtime/step/tasks.hh"
 #include "tests/catch.hh"
@@ -20,6 +23,13 @@ struct FakeTask {
 
 StepTasks::Answer echo(const plan::TaskRequest& task) {
     return {plan::encode(plan::Failure{"task " + std::to_string(task.local_id), 1, false}), {}};
+}
+
+StepTasks::Answer ready(const plan::TaskRequest&) { return {plan::encode(plan::Ready{}), {}}; }
+
+bool wait_for(int socket) {
+    pollfd entry{socket, POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
 }
 
 }  // namespace
@@ -111,6 +121,37 @@ TEST_CASE("step: progress goes to one task, also when it comes before any", "[st
         CHECK(received->message.value("text") == line);
     }
     CHECK_THROWS_AS(receive_message(one.socket.get(), 20), SysError);
+}
+
+TEST_CASE("step: the log goes to a task that waits, and a few lines of it to slurmstepd while tasks run", "[step]") {
+    auto [plugin, helper] = make_channel();
+    auto [log, there] = make_channel();
+    StepTasks tasks(std::move(helper));
+    tasks.show_log(std::move(log));
+    auto write = [&](const std::string& line) { ::send(there.get(), line.data(), line.size(), 0); };
+    write("before any task");
+    tasks.pass_log();
+    FakeTask zero(plugin.get(), 0);
+    write("while it waits");
+    CHECK(tasks.serve(ready));
+    for (const char* line : {"before any task", "while it waits"}) {
+        auto received = receive_message(zero.socket.get(), 1000);
+        REQUIRE(received);
+        CHECK(received->message.value("text") == line);
+    }
+    while (tasks.entered() == 0) CHECK(tasks.serve(ready));
+    // slurmstepd would kill a helper that says more than it takes.
+    for (int i = 0; i < 100; ++i) write(cat("line ", i));
+    tasks.pass_log();
+    size_t said = 0;
+    std::string last;
+    while (wait_for(plugin.get())) {
+        last = plan::progress_text(receive_message(plugin.get(), 1000)->message);
+        ++said;
+    }
+    CHECK(said == 10);
+    CHECK(said < plan::said_meanwhile);
+    CHECK_THAT(last, Catch::Contains("the rest of the log is left out"));
 }
 
 TEST_CASE("step: a task that dies or talks nonsense ends alone", "[step]") {

@@ -8,6 +8,7 @@
 #include "runtime/apptainer/flags.hh"
 #include "runtime/apptainer/instead.hh"
 #include "runtime/apptainer/start.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/apptainer/commands.hh"
@@ -108,7 +109,7 @@ ApptainerSettings settings_of_environment() {
                         : is_set("QUIET")                      ? Loudness::quiet
                         : is_set("DEBUG") || is_set("VERBOSE") ? Loudness::debug
                                                                : Loudness::normal;
-    return {loudness};
+    return {.loudness = loudness, .debug = is_set("DEBUG") || debug::is_wanted(std::getenv("BERTH_LOG"))};
 }
 
 /// Takes the flags before the command, of which the first word comes to be `argv[0]`; the exit code where that is all.
@@ -122,8 +123,10 @@ std::optional<int> take_global_flags(int& argc, char**& argv, ApptainerSettings&
             settings.loudness = Loudness::quiet;
         else if (word == "-s" || word == "--silent")
             settings.loudness = Loudness::silent;
-        else if (word == "-v" || word == "--verbose" || word == "-d" || word == "--debug")
+        else if (word == "-v" || word == "--verbose")
             settings.loudness = Loudness::debug;
+        else if (word == "-d" || word == "--debug")
+            settings = {.loudness = Loudness::debug, .debug = true};
         else if (word == "-c" || word == "--config" || word == "--build-config")
             throw Error(cat(word, ": settings are the site's, in /etc/berth/berth.conf"));
         else if (word != "--nocolor")
@@ -135,6 +138,11 @@ std::optional<int> take_global_flags(int& argc, char**& argv, ApptainerSettings&
 int run_command(int argc, char** argv, ApptainerSettings settings) {
     char** all = argv;
     if (auto code = take_global_flags(argc, argv, settings)) return *code;
+    if (settings.debug) {
+        debug::start("apptainer");
+        // For the programs that this one starts.
+        ::setenv("BERTH_LOG", "debug", 1);
+    }
     if (argc == 0) {
         std::fputs(usage, stderr);
         return 1;

@@ -13,6 +13,7 @@ enum class Loudness { silent, quiet, normal, debug };
 /// What the flags before the command say.
 struct ApptainerSettings {
     Loudness loudness = Loudness::normal;
+    bool debug = false;  ///< the debug log is wanted
 };
 
 using ApptainerCommand = int(int argc, char** argv, const ApptainerSettings& settings);

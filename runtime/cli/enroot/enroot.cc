@@ -1,8 +1,10 @@
 // The program `enroot`: a link to `berth`, which goes by the name that it is called by.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
@@ -84,6 +86,15 @@ EnrootCommand* command_of(const char* word) {
 /// Enroot's are 1 for all that fails before the command runs.
 int exit_code_of(const Error& error) { return error.exit_code() == exit_failure ? 1 : error.exit_code(); }
 
+/// Enroot traces its scripts where ENROOT_DEBUG is set.
+void start_log() {
+    std::vector<std::string> environment = environment_of_this_process();
+    if (!debug::is_wanted(variable(environment, "BERTH_LOG")) && value_in(environment, "ENROOT_DEBUG").empty()) return;
+    debug::start("enroot");
+    // For the programs that this one starts.
+    ::setenv("BERTH_LOG", "debug", 1);
+}
+
 }  // namespace
 
 void say(const char* kind, const std::string& line) { std::fprintf(stderr, "[%s] %s\n", kind, line.c_str()); }
@@ -96,6 +107,7 @@ int enroot_program(int argc, char** argv) {
         return 1;
     }
     try {
+        start_log();
         // What executes an image's commands.
         if (command == enroot_start || command == enroot_batch || command == enroot_exec) leave_own_file(argv);
         return command(argc - 1, argv + 1);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/arrivals.hh"
 #include "runtime/base/channel.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/memory_room.hh"
@@ -338,12 +339,14 @@ namespace {
 /// `lock`: the caller's, which is not the child's.
 Fd fork_helper(HelperOrder order, Lock* lock, const std::function<void()>& forked) {
     auto&& [ours, its] = make_channel();
+    Fd log = debug::socket_for_child();
     pid_t child = ::fork();
     if (child < 0) throw SysError(cat("starting the helper of container ", order.name));
     if (child > 0) return std::move(ours);
     if (lock) lock->unlock();
     ours.reset();
     if (forked) forked();
+    if (log) debug::start("berth helper", std::move(log));
     be_helper(std::move(order), std::move(its));
 }
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "runtime/base/channel.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
@@ -56,6 +57,7 @@ Fd log_file(const std::string& path) {
 void print_to_logs(const InstanceRecord& record) {
     Fd out = log_file(record.out), err = log_file(record.err);
     std::fflush(nullptr);
+    debug::end();
     sys::point_at_null({0});
     if (::dup2(out.get(), 1) < 0 || ::dup2(err.get(), 2) < 0) throw SysError("opening the files of an instance");
 }

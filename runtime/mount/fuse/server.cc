@@ -23,6 +23,7 @@
 
 #include "runtime/base/arrivals.hh"
 #include "runtime/base/cpus.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
@@ -34,6 +35,7 @@
 #include "runtime/mount/fuse/fuse_mount.hh"
 #include "runtime/mount/fuse/late_reads.hh"
 #include "runtime/mount/fuse/session.hh"
+#include "runtime/mount/fuse/slow_requests.hh"
 #include "runtime/mount/fuse/worker_pool.hh"
 
 namespace berth::mount {
@@ -87,28 +89,50 @@ bool receive_soon(fuse_session* session, fuse_buf& request, BusyPoll& poll, cons
     return got;
 }
 
-void process(fuse_session* session, fuse_buf& request, WorkerPool& others) {
+void process(fuse_session* session, fuse_buf& request, WorkerPool& others, SlowRequests* slow) {
     WorkerPool::AtRequest busy(others);
+    if (slow == nullptr) return fuse_session_process_buf(session, &request);
+    auto place = slow->begins(request.mem, request.size);
     fuse_session_process_buf(session, &request);
+    slow->ends(place);
+}
+
+/// Of a file or directory of the image, as seen in the container; empty when it is none of the first `depth` levels.
+std::string path_in(const squash::Index& index, uint32_t directory, uint64_t wanted, unsigned depth = 64) {
+    if (depth == 0) return {};
+    for (uint32_t i = 0; i < index.entry_count(directory); ++i) {
+        auto entry = index.entry(directory, i);
+        if (!entry) continue;
+        std::string below = entry->inode == wanted ? "" : path_in(index, entry->inode, wanted, depth - 1);
+        if (entry->inode == wanted || !below.empty()) return cat('/', entry->name, below);
+    }
+    return {};
+}
+
+std::string path_of(const Served& served, uint64_t inode) try {
+    std::shared_lock lock(served.in_use);
+    return path_in(served.index, FUSE_ROOT_ID, inode);
+} catch (const std::exception&) {
+    return {};
 }
 
 /// Answers requests that come over `device`, each got by next(fuse_buf&), until the mount has gone.
 template <class Receive>
-void answer_requests(fuse_session* session, int device, WorkerPool& others, const Receive& next) {
+void answer_requests(fuse_session* session, int device, WorkerPool& others, SlowRequests* slow, const Receive& next) {
     use_channel(session, device, &others);
     fuse_buf request{};
     while (!fuse_session_exited(session)) {
         if (!next(request)) break;
-        process(session, request, others);
+        process(session, request, others, slow);
     }
     fuse_session_exit(session);
     free(request.mem);
 }
 
 /// The life of a further thread.
-void work(fuse_session* session, int device, WorkerPool& others, const Served& served) {
+void work(fuse_session* session, int device, WorkerPool& others, const Served& served, SlowRequests* slow) {
     ThreadBuffer::set_owner(&served);
-    answer_requests(session, device, others, [&](fuse_buf& request) {
+    answer_requests(session, device, others, slow, [&](fuse_buf& request) {
         others.park_if_idle();
         return receive(session, request);
     });
@@ -155,6 +179,7 @@ void serve(ThreadStart& start) {
     if (const auto& arrivals = start.options.coming.arrivals; arrivals && arrivals->lifeline() >= 0)
         kept.push_back(arrivals->lifeline());
     kept.push_back(start.options.prefetcher);
+    kept.push_back(debug::descriptor());
     leave_descriptor_table(kept);
     for (int fd : shared) layers.push_back(apart(Fd(fd)));
     Fd mount_point = std::move(layers.back());
@@ -184,15 +209,22 @@ void serve(ThreadStart& start) {
     std::optional<LateReads> late;
     if (start.options.coming.arrivals) served.late = &late.emplace(session.get(), served);
 
+    std::optional<SlowRequests> slow;
+    if (debug::is_on())
+        slow.emplace([&served](uint64_t inode) { return path_of(served, inode); },
+                     [](const std::string& line) { debug::log("file server", line); });
+    SlowRequests* watched = slow ? &*slow : nullptr;
     WorkerPool others(clones.size(), [first] { return request_waits(first); },
                       [&](WorkerPool& workers, size_t number) {
-                          work(session.get(), clones[number].get(), workers, served);
+                          work(session.get(), clones[number].get(), workers, served, watched);
                       },
                       [&] { give_memory_back(served); });
     // Where there is one CPU, to watch would keep the program from asking.
     BusyPoll poll(cpus > 1 ? start.options.busy_poll : std::chrono::microseconds{});
+    debug::log("file server", "layers ", about.size(), ", files ", served.index.inode_count(), ", threads at most ",
+               clones.size() + 1, ", cache bytes ", start.options.cache_bytes);
     start.mounted.set_value();
-    answer_requests(session.get(), first, others,
+    answer_requests(session.get(), first, others, watched,
                     [&](fuse_buf& request) { return receive_soon(session.get(), request, poll, others); });
 }
 

@@ -4,6 +4,7 @@
 #include <random>
 #include <thread>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/registry/error.hh"
@@ -66,6 +67,8 @@ HttpAnswer RegistryClient::exchange(HttpRequest& request, const Ask& ask) {
     request.no_proxy = options_.no_proxy;
     try {
         HttpAnswer answer = http_.exchange(request, ask.limit, ask.sink);
+        // Of an address nothing but its host: the rest may be a login.
+        debug::log("registry", ask.what, ": ", target.authority(), " answers ", answer.status);
         session_->answered = true;
         return answer;
     } catch (const NotConnected& problem) {
@@ -203,6 +206,8 @@ RegistryClient::Sent RegistryClient::send_login(const Credentials& login, const 
             if (is_new) session_->sent.push_back({login.user, "", "", "", login.source});
         }
         session_->login = login;
+        debug::log("registry", host_, ": asking for access ",
+                   login.empty() ? "without a login" : cat("with the login of ", login.source), ", ", challenge.scheme);
         std::optional<std::string> token;
         if (bearer && !(token = bearer_token(challenge, login, ask))) return Sent::refused;
         session_->set(bearer ? "Bearer " + *token : basic(login));
@@ -309,6 +314,7 @@ HttpAnswer RegistryClient::get(const Ask& ask, const RetryRules& rules) {
                 problem.lasting() ? std::nullopt : retry_delay(rules, retry++, waited, jitter(), problem.after());
             if (!delay) throw;
             waited += *delay;
+            debug::log("registry", "trying again in ", delay->count(), " ms: ", problem.what());
             if (*delay >= noticed_delay && options_.retrying) options_.retrying(*delay, problem.what());
             pause(*delay);
         }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/transfer/output_file.hh"
@@ -76,7 +77,10 @@ void Output::refused_logins(const std::vector<std::string>& words) {
 }
 
 void Output::goes_on() const {
-    if (options_.report) put(STDOUT_FILENO, "continues\n");
+    if (!options_.report) return;
+    // Nobody reads on.
+    debug::silence();
+    put(STDOUT_FILENO, "continues\n");
 }
 
 void Output::failed(const Error& error, plan::Cause cause) {

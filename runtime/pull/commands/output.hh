@@ -20,8 +20,9 @@ struct OutputOptions {
     bool json = false;    ///< objects on standard output, the result among them
     bool report = false;  ///< lines for the runtime on standard output: `progress TEXT`, `fetched BYTES PHASE=US ...`,
                           ///< `early MANIFEST`, `signer NAME`, `rule TEXT`, `variable NAME` (a question),
-                          ///< `refused-login WORD`, `image DIGEST`, `continues` (the image is here, or can start; the
-                          ///< program goes on until the step ends), `cause WORD`, `error CODE TEXT`
+                          ///< `refused-login WORD`, `log LINE` (of the debug log), `image DIGEST`, `continues` (the
+                          ///< image is here, or can start; the program goes on until the step ends), `cause WORD`,
+                          ///< `error CODE TEXT`
     bool of_apptainer = false;  ///< lines in Apptainer's form, and none about what was done
     bool bars = false;    ///< with report: bars on standard error in place of the progress lines, when it is a terminal
 };

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base/cpus.hh"
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/layer/layer.hh"
@@ -194,6 +195,10 @@ store::Turn Fetch::wait_for_turn(size_t index) {
 void Fetch::fetch(size_t index) {
     const MissingLayer& layer = layers_[index];
     store::Turn turn = wait_for_turn(index);
+    debug::log("pull", name_of(layer), ": bytes ", layer.blob.size, ", ",
+               role_of(layer) == share::Member::Role::receive ? "other nodes of the step send it"
+               : role_of(layer) == share::Member::Role::owner ? "this node brings it for the step"
+                                                              : "this node brings it");
     if (has_own_layer(store_, layer.diff_id)) {
         leave_to_others(layer, "another pull on this node has brought it");
         return meter_.set_layer(index, LayerState::present);
@@ -221,6 +226,7 @@ void Fetch::bring(size_t index) {
     }
     publish_proved(std::move(file), layer.diff_id);
     note_origin(layer, "");
+    debug::log("pull", name_of(layer), " is converted, and published in the store");
     meter_.set_layer(index, LayerState::done);
 }
 
@@ -286,6 +292,7 @@ bool Fetch::bring_published(size_t index) {
         meter_.take_back(index, std::min(taken.load(), layer.blob.size));
         std::string line = cat(name_of(layer), " is converted here, since what is published of it cannot be used: ",
                                problem.what());
+        debug::log("pull", line);
         meter_.warn(line);
         meter_.note_refused(line);
         return false;
@@ -301,6 +308,7 @@ bool Fetch::bring_published(size_t index) {
         store_.publish_layer(std::move(file), layer.diff_id);
     meter_.note_published(index);
     note_origin(layer, origin_of(published_->place));
+    debug::log("pull", name_of(layer), " came published, ", is_proved ? "and is proved" : "and is still to be proved");
     meter_.set_layer(index, LayerState::done);
     return true;
 }
@@ -322,6 +330,7 @@ bool Fetch::receive(size_t index) {
         if (stop_) throw;
         // Else the tracker has decided so.
         if (role_of(layer) == share::Member::Role::receive) {
+            debug::log("pull", name_of(layer), ": other nodes do not send it: ", problem.what());
             meter_.warn(cat(name_of(layer), " is pulled, since other nodes do not send it: ", problem.what()));
             member_->tell_failed(layer.diff_id, problem.what());
         }
@@ -332,6 +341,7 @@ bool Fetch::receive(size_t index) {
     member_->tell_done(layer.diff_id);
     meter_.note_from_peers(index);
     note_origin(layer, cat(member_->owner(layer.diff_id), ", through nodes of the step"));
+    debug::log("pull", name_of(layer), " came from ", member_->owner(layer.diff_id), ", through nodes of the step");
     meter_.set_layer(index, LayerState::done);
     return true;
 }

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "runtime/base/debug_log.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
@@ -160,6 +161,7 @@ Digest Pull::run() {
         return *stored;
     }
     Digest digest = resolve();
+    debug::log("pull", what_, " is ", digest, is_complete(store_, digest) ? ", which is in the store" : "");
     // An index that is damaged or of another version is made anew by this.
     meter_.begin(Phase::opening, cat("opening ", what_, " in the store"));
     if (!is_complete(store_, digest)) {
