@@ -200,7 +200,10 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
   $(if $(wildcard tests/kernel/*.cc),$(BUILD)/tests/kernel) $(if $(gpu_sources),$(BUILD)/tests/gpu) \
   $(if $(model_sources),$(BUILD)/tests/cluster_model $(BUILD)/tests/read_profile)
 
-.PHONY: all plugin tests unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
+# Programs that show the public functions of runtime/squash and runtime/oci.
+examples := $(patsubst docs/examples/%.cc,$(BUILD)/examples/%,$(wildcard docs/examples/*.cc))
+
+.PHONY: all plugin tests examples unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-data bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
   bench-start pictures \
   soak soak-run bench-ab \
@@ -209,6 +212,7 @@ tests := $(if $(wildcard tests/unit/*.cc),$(BUILD)/tests/unit) \
 all: $(programs) $(plugin) compile_commands.json
 plugin: $(plugin)
 tests: $(tests)
+examples: $(examples)
 
 # Objects depend on this file, which changes only when the flags do.
 $(BUILD)/flags: FORCE
@@ -351,8 +355,16 @@ cluster-model: $(BUILD)/tests/cluster_model
 $(BUILD)/tests/read_profile: $(call objects_of,obj,tests/cluster/read_profile.cc) $(berth_archives)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(program_libraries) $(CXXFLAGS) $(LDFLAGS)
+$(examples): $(BUILD)/examples/%: $(BUILD)/obj/docs/examples/%.o \
+    $(call archives_of,oci squash enroot plan telemetry config request base)
+	@mkdir -p $(@D)
+	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(pull_libraries) $(CXXFLAGS) $(LDFLAGS)
 # Some of the tests run the programs.
-$(BUILD)/tests/unit $(if $(needs_all),$(BUILD)/tests/unit-$(TAG)): | $(programs) $(plugin) $(BUILD)/tests/fake_nvml.so
+$(BUILD)/tests/unit $(if $(needs_all),$(BUILD)/tests/unit-$(TAG)): | $(programs) $(plugin) $(examples) \
+  $(BUILD)/tests/fake_nvml.so
+ifeq ($(TAG),examples)
+$(BUILD)/tests/unit-$(TAG): | $(examples)
+endif
 $(BUILD)/tests/kernel: | $(addprefix $(BUILD)/tests/,inside escape list_tree fake_slurmstepd) $(programs) $(plugin)
 ifneq ($(findstring x86_64,$(shell $(CXX) -dumpmachine)),)
 $(BUILD)/tests/kernel: | $(BUILD)/tests/old_calls
@@ -522,6 +534,7 @@ fuzz               the programs that feed the parsers what nobody expects
 fuzz-programs      of them, what links all targets
 fuzz-run           runs them for SECONDS each, or TARGETS alone
 cluster-model      the model of a cold start on many nodes
+examples           the programs of docs/examples, which the unit tests run
 gpu-tests          the programs of `scripts/test gpu`
 bench-start        starts beside other runtimes
 bench-srun         what a container adds to a step, in a box that is up

@@ -1,5 +1,6 @@
 // Image manifests, image indexes and image configs of the OCI image specification and Docker's v2 schema 2. Pure: text
-// in, values out.
+// in, values out. Sources: https://github.com/opencontainers/image-spec/tree/v1.1.1, and
+// https://distribution.github.io/distribution/spec/manifest-v2-2.
 #pragma once
 #include <cstdint>
 #include <optional>

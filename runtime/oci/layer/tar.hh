@@ -1,4 +1,5 @@
-// A streaming tar parser: bytes are pushed in, entries come out exactly as the archive names them.
+// A streaming tar parser: bytes are pushed in, entries come out exactly as the archive names them. Sources:
+// POSIX.1-2017, pax (formats ustar and pax); the GNU tar manual, "Tar Internals".
 //
 // Our own, since libarchive cleans names up, merges records and guesses: what must be refused here would be hidden
 // before we saw it.
@@ -21,7 +22,7 @@ struct TarEntry {
     uint64_t size = 0;  ///< of a file, its holes included
     uint32_t mode = 0;  ///< permission bits only
     uint32_t uid = 0, gid = 0;
-    int64_t mtime = 0;
+    int64_t mtime = 0;                          ///< seconds since 1970; fractions of PAX are rounded down
     std::map<std::string, std::string> xattrs;  ///< all that the archive gives, whatever their namespace
 };
 
@@ -30,8 +31,11 @@ struct TarEntry {
 class TarSink {
   public:
     virtual ~TarSink() = default;
+    /// What any of these throws leaves TarParser::feed() or finish(), and the parser is of no more use.
     virtual void entry(const TarEntry& entry) = 0;
+    /// The next bytes of the entry; they are the parser's, and gone after the call.
     virtual void data(std::string_view bytes) = 0;
+    /// A hole of so many bytes at this place.
     virtual void zeros(uint64_t size) = 0;
     virtual void end_entry() = 0;
     /// Bytes of the archive that are no file's: headers, what extends them, padding, the archive's end, and what
@@ -47,6 +51,7 @@ class TarParser {
   public:
     explicit TarParser(TarSink& sink) : sink_(sink) {}
 
+    /// The next bytes of the archive, any number. Throws Error, and what the sink throws.
     void feed(std::string_view data);
     /// Throws Error when the archive stops inside an entry. An archive without its final zero blocks is accepted, as
     /// everybody does.

@@ -1,4 +1,6 @@
-// Metadata blocks of a squashfs file: the 8 KiB units that inodes, directories and tables are packed in.
+// Metadata blocks of a squashfs file: the 8 KiB units that inodes, directories and tables are packed in. Each has two
+// bytes before it, little-endian: its size as stored, with bit 15 for one that is not compressed. Source: Linux
+// fs/squashfs/cache.c and block.c.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -76,8 +78,10 @@ class Cursor {
     /// block in the lower 16.
     Cursor(Metadata& metadata, uint64_t table, uint64_t reference);
 
+    /// Fills all of `out`, over the ends of blocks. Throws Error past the last block.
     void read(std::span<char> out);
 
+    /// The next record, as its bytes are stored (little-endian).
     template <typename Record>
     Record take() {
         Record out;

@@ -44,19 +44,23 @@ class Index {
     /// 16 hexadecimal digits that tell it from other indexes, of other images: of the hash of its header, which has
     /// those of all pages.
     std::string id() const;
+    /// Inodes have the numbers 1, the root, to this one.
     uint32_t inode_count() const;
     bool has_xattrs() const;
     const std::vector<LayerInfo>& layers() const;
     plan::ImageConfig config() const;
 
+    /// Nothing for a number that there is not; Error when the index is damaged there, as for all below.
     std::optional<InodeView> inode(uint32_t number) const;
     /// The inode called `name` in directory `parent`; 0 when there is none.
     uint32_t lookup(uint32_t parent, std::string_view name) const;
     /// Entries of a directory, sorted by name bytes; 0 for what is no directory.
     uint32_t entry_count(uint32_t directory) const;
+    /// The one at `position`, from 0; nothing past the end.
     std::optional<Entry> entry(uint32_t directory, uint32_t position) const;
     /// The directory that holds `directory` (the root's is the root).
     uint32_t parent(uint32_t directory) const;
+    /// Byte-exact; nothing for what is no symlink. It lives as long as the index, or until shrink().
     std::optional<std::string_view> symlink_target(uint32_t number) const;
     /// With what is needed to read `size` bytes at `offset` (less would do no harm, but may be of damaged pages).
     std::optional<FileData> file(uint32_t number, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;

@@ -20,28 +20,29 @@ struct LayerInfo {
 struct InodeView {
     uint32_t mode = 0;  ///< type and permission bits
     uint32_t nlink = 0;
-    uint32_t rdev = 0;
-    int64_t mtime = 0;
+    uint32_t rdev = 0;          ///< of a device, as stat(2) has it; else 0
+    int64_t mtime = 0;          ///< seconds since 1970
     uint64_t size = 0;          ///< bytes of a file, length of a symlink's target
     uint32_t uid = 0, gid = 0;  ///< as recorded in the image; the server shows the caller's instead
 };
 
+/// A name in a directory. It lives as long as the index, and no longer than until Index::shrink().
 struct Entry {
-    std::string_view name;
+    std::string_view name;  ///< one component, byte-exact
     uint32_t inode = 0;
-    uint32_t mode = 0;
+    uint32_t mode = 0;  ///< as in InodeView
 };
 
 enum class SeekFor { data, hole };
 
-/// Where the bytes of a regular file are.
+/// Where the bytes of a regular file are. All sizes and offsets are bytes; what it points to is the index's.
 struct FileData {
-    uint32_t layer = 0;
-    uint64_t size = 0;
+    uint32_t layer = 0;                ///< position in Index::layers()
+    uint64_t size = 0;                 ///< of the file, its holes included
     uint64_t start = 0;                ///< offset of the first block in the layer file
     const uint32_t* blocks = nullptr;  ///< on-disk size of each block; bit 24 set: stored uncompressed; 0: a hole
     uint32_t block_count = 0;
-    uint32_t first_sum = 0;          ///< the block that sums[0] is at
+    uint32_t first_sum = 0;  ///< the block that sums[0] is at
     /// running sums of the on-disk sizes, one every 64 blocks from first_sum on; null: add up `blocks`
     const uint64_t* sums = nullptr;
     /// of the stored bytes of each block, as format::bulk_hash in index_format.hh has it, 0: not known; null: none is

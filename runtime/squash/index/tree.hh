@@ -1,4 +1,6 @@
 // The tree of a squashfs file in memory, the merge of layers by the OCI rules, and the index made from the result.
+//
+// The rules: https://github.com/opencontainers/image-spec/blob/v1.1.1/layer.md, "Applying Changesets".
 #pragma once
 #include <memory>
 #include <string>

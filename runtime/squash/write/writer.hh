@@ -1,4 +1,5 @@
-// Writes one squashfs file from a stream of entries, without anything on disk but the result.
+// Writes one squashfs file from a stream of entries, without anything on disk but the result. The form is squashfs 4.0:
+// Linux fs/squashfs/squashfs_fs.h, and https://dr-emann.github.io/squashfs/squashfs.html in words.
 #pragma once
 #include <cstdint>
 #include <functional>
