@@ -92,6 +92,15 @@ other_build() {
   echo "$folder/build"
 }
 
+# An OCI image in which Berth is built (.ci/image), of Debian's packages alone, and a program that was.
+run_image() {
+  local code=0
+  scripts/install-deps --image || code=$?
+  (( code )) || logged "$work/image.log" tap tests/image || code=$?
+  touch "$work/image.log"
+  count_bats image "$work/image.log" "$code"
+}
+
 # Two releases in one cluster (tests/upgrade).
 run_upgrade() {
   local code=0 other

@@ -21,6 +21,7 @@ has_line() { grep -qxE "$1" <<< "$output" || { echo "no line '$1' in:" "$output"
   has_line 'gpu +.* \(by name alone\)'
   # As the list of what is run.
   (( ${#lines[@]} > 15 ))
+  has_line 'upgrade +.* \(each night\)'
   run -2 "$repo/scripts/test" no-such-part
   has_line "test: unknown part 'no-such-part'; scripts/test --list shows all"
 }
@@ -75,4 +76,13 @@ has_line() { grep -qxE "$1" <<< "$output" || { echo "no line '$1' in:" "$output"
   [[ $(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/share}/all.cc) == "$before" ]]
   run -0 find "$work/build/unity" -type f ! -name all.cc
   [[ -z $output ]]
+}
+
+@test "the workflow of a public forge runs each usual part, and each night the others" {
+  local workflow=$repo/.github/workflows/test.yml
+  parts() { "$repo/scripts/test" --list | grep "$@" | awk '{ print $1 }' | sort; }
+  run -0 sed -n '/^        parts:/,/^    steps:/s/^          - //p' "$workflow"
+  [[ $(tr ' ' '\n' <<< "$output" | sort) == $(parts -vE '\((by name alone|each night)\)$') ]]
+  run -0 sed -n 's/^        part: \[\(.*\)\]$/\1/p' "$workflow"
+  [[ $(tr -d ',' <<< "$output" | tr ' ' '\n' | sort) == $(parts '(each night)$') ]]
 }
