@@ -73,11 +73,16 @@ run_pages() {
 }
 
 # The folder of a build of another release: BERTH_TEST_OTHER is that, a folder of `make install DESTDIR=`, or a commit
-# or tag, which is built once and kept. Without it, the newest tag that is an ancestor of this commit.
+# or tag, which is built once and kept. Without it, the newest tag that is an ancestor of this commit; before the first
+# release the commit of a week before this one.
 other_build() {
-  local other=${BERTH_TEST_OTHER:-} commit folder
+  local other=${BERTH_TEST_OTHER:-} commit folder week
+  week=$(($(git log -1 --format=%ct HEAD) - 7 * 24 * 3600))
   [[ $other ]] || other=$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2> /dev/null) ||
+    other=$(git rev-list -1 --before="$week" HEAD)
+  [[ $other ]] ||
     { echo "test upgrade: set BERTH_TEST_OTHER to a build, installation or commit of another release" >&2; return 1; }
+  echo "test upgrade: the other release is $other" >&2
   if [[ -d $other ]]; then (cd "$other" && pwd); return; fi
   commit=$(git rev-parse --verify --quiet "$other^{commit}") ||
     { echo "test upgrade: BERTH_TEST_OTHER=$other is neither a folder nor a commit" >&2; return 1; }

@@ -96,6 +96,26 @@ sum_on() { by own srun -w "$1" sha256sum "${@:2}" | cut -d' ' -f1; }
   done
 }
 
+@test "an environment file that one release's srun or sbatch read starts on nodes of each, and in one step of both" {
+  in_home 'mkdir -p .config/berth/environments; cat > .config/berth/environments/both.toml' <<END
+image = "$image"
+mounts = ["/tmp:/mnt/tmp:ro"]
+workdir = "/mnt/tmp"
+[env]
+FLAVOUR = "of the file"
+END
+  for release in own other; do
+    for nodes in n1 n2 n1,n2; do
+      run -0 by "$release" srun -w "$nodes" --container-environment=both sh -c 'pwd; echo $FLAVOUR; cat /srv/hello'
+      expect_equal "$(sort -u <<< "$output")" $'/mnt/tmp\nhello from the image\nof the file'
+      run -0 by "$release" "$sbatch_wait" -w "${nodes%%,*}" -o batch.out --container-environment=both --wrap 'pwd'
+      run -0 alice tail -n 1 batch.out
+      expect_equal "$output" /mnt/tmp
+    done
+  done
+  in_home 'rm .config/berth/environments/both.toml'
+}
+
 asked_once() { (( $(count_since HEAD /v2/debian/manifests/moving) == 1 )); }
 
 @test "nodes of two releases agree what a tag means, whichever release srun has" {
