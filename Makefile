@@ -205,7 +205,7 @@ examples := $(patsubst docs/examples/%.cc,$(BUILD)/examples/%,$(wildcard docs/ex
 
 .PHONY: all plugin tests examples unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-data bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
-  bench-start pictures \
+  bench-start bench-readme pictures \
   soak soak-run bench-ab \
   install install-files install-enroot install-apptainer install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
@@ -537,6 +537,7 @@ cluster-model      the model of a cold start on many nodes
 examples           the programs of docs/examples, which the unit tests run
 gpu-tests          the programs of `scripts/test gpu`
 bench-start        starts beside other runtimes
+bench-readme       the table "What it costs" of README.md, all of it in one run; SHORT=yes ROWS=start,io
 bench-srun         what a container adds to a step, in a box that is up
 bench-hooks        what the hooks add to a start
 bench-image        a pull of a large image beside its parts and other tools; SCALE is its size

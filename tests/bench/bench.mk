@@ -63,6 +63,12 @@ bench-data: all
 	python3 tests/bench/data.py $(BUILD) --files $(FILES) $(if $(filter-out 15,$(TURNS)),--turns $(TURNS)) \
 	  --json $(BUILD)/bench-data.json
 
+# The table "What it costs" of README.md, from the above in one run of hours; as root, on a machine that nobody else
+# uses. SHORT=yes shows in minutes that each row can be measured; ROWS=start,srun,io,import,image,early.
+bench-readme: all $(BUILD)/tests/serve $(BUILD)/tests/inside
+	python3 tests/bench/readme.py $(BUILD) $(if $(SHORT),--short) $(if $(ROWS),--only $(ROWS)) \
+	  $(if $(BENCH_USER),--user $(BENCH_USER))
+
 # A thousand starts and two hundred kills at random moments must leave nothing: in a box that is up (as root), or with
 # `make soak-run IMAGE=...` outside of Slurm (as an ordinary user).
 STARTS ?= 1000
