@@ -138,8 +138,8 @@ fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc)
   runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
   $(addprefix runtime/images/,file.cc kept_index.cc sif_environment.cc spelling.cc) \
   runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
-  $(addprefix runtime/pull/share/,coming_head.cc coming_image.cc coming_reader.cc messages.cc partial_pieces.cc \
-    piece_owners.cc request_path.cc session.cc) \
+  $(addprefix runtime/pull/share/,chunk_head.cc chunk_reader.cc chunk_stream.cc lazy_image.cc messages.cc \
+    partial_chunks.cc piece_owners.cc request_path.cc session.cc) \
   $(wildcard runtime/pull/report/*.cc) \
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)

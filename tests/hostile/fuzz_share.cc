@@ -1,6 +1,6 @@
 // What the nodes of a step and the tracker beside srun say to one another about an image. The first byte of an input
 // chooses who reads it: the tracker, a node; or a session, as a first line or a later one, with the code of one who
-// knows the secret or without; or what stands before a piece that another node sends, or all
+// knows the secret or without; or what stands before a chunk that another node sends, or all
 // that such a node sends.
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/coming_reader.hh"
+#include "runtime/pull/share/chunk_reader.hh"
 #include "runtime/pull/share/messages.hh"
 #include "runtime/pull/share/session.hh"
 #include "tests/hostile/target.hh"
@@ -44,36 +44,40 @@ void run_later(std::string_view line) {
     must(!tracker.open(line), "a message of one who does not know the secret");
 }
 
-void run_coming_head(std::string_view bytes) {
-    auto head = parse_coming_head(bytes);
+void run_head(std::string_view bytes) {
+    auto head = parse_chunk_head(bytes);
     if (!head) return;
-    std::array<char, ComingHead::wire_size> again = encode(*head);
-    must(bytes == std::string_view(again.data(), again.size()), "what stands before a piece is something else");
-    must((head->size > 0) == (head->piece < ComingHead::failed), "a piece without bytes, or a word with some");
+    std::array<char, ChunkHead::wire_size> again = encode(*head);
+    must(bytes == std::string_view(again.data(), again.size()), "what stands before a chunk is something else");
+    must((head->size > 0) == (head->index < ChunkHead::gone), "a chunk without bytes, or a word with some");
 }
 
-/// In pieces of 1 to 256 bytes, so that an input has some.
-void run_coming(std::string_view bytes) {
-    auto size_of = [](uint32_t piece) { return piece % 256 + 1; };
+/// In chunks of 1 to 256 bytes, so that an input has some.
+void run_chunks(std::string_view bytes) {
+    auto size_of = [](uint32_t chunk) { return chunk % 256 + 1; };
     std::map<uint32_t, uint32_t> parts;
-    uint32_t pieces = 0;
-    ComingReader reader(
-        {300, size_of},
-        [&](uint32_t piece, std::string_view whole) {
-            must(piece < 300 && whole.size() == size_of(piece), "a piece of another size");
-            parts.erase(piece), ++pieces;
-        },
-        [&](uint32_t piece, uint32_t offset, std::string_view part) {
-            must(offset == 0 || offset == parts[piece], "a part that is not the next one");
-            parts[piece] = offset + static_cast<uint32_t>(part.size());
-            must(parts[piece] <= size_of(piece), "a part behind the end");
-        });
+    uint32_t chunks = 0;
+    ChunkReader reader({.size_of = [&](const ChunkHead& head) -> std::optional<uint32_t> {
+                            if (head.index >= 300) return std::nullopt;
+                            return size_of(head.index);
+                        },
+                        .whole =
+                            [&](const ChunkHead& head, std::string_view whole) {
+                                must(head.index < 300 && whole.size() == size_of(head.index), "another size");
+                                parts.erase(head.index), ++chunks;
+                            },
+                        .part =
+                            [&](uint32_t chunk, uint32_t offset, std::string_view part) {
+                                must(offset == 0 || offset == parts[chunk], "a part that is not the next one");
+                                parts[chunk] = offset + static_cast<uint32_t>(part.size());
+                                must(parts[chunk] <= size_of(chunk), "a part behind the end");
+                            }});
     size_t step = hostile::take_byte(bytes) % 37 + 1;
     bool goes_on = true;
     for (; goes_on && !bytes.empty(); bytes.remove_prefix(std::min(step, bytes.size())))
         goes_on = reader.take(bytes.substr(0, step));
     must(goes_on != !reader.problem().empty(), "a neighbour is left without a reason");
-    must(reader.pieces() == pieces && parts.size() <= ComingReader::unfinished_limit, "a wrong number of pieces");
+    must(reader.chunks() == chunks && parts.size() <= ChunkReader::unfinished_limit, "a wrong number of chunks");
 }
 
 void run(std::string_view input) {
@@ -83,8 +87,8 @@ void run(std::string_view input) {
     case 2: return run_greeting(input, "secret");
     case 3: return run_greeting(input, "another");
     case 4: return run_later(input);
-    case 5: return run_coming_head(input);
-    default: return run_coming(input);
+    case 5: return run_head(input);
+    default: return run_chunks(input);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/coming_image.hh"
+#include "runtime/pull/share/lazy_image.hh"
 #include "runtime/pull/share/plan.hh"
 #include "runtime/pull/share/request_path.hh"
 #include "runtime/squash/index/tree.hh"
@@ -19,7 +19,7 @@ using namespace berth::pull::share;
 using hostile::must;
 
 constexpr uint32_t pieces = 5;
-constexpr size_t answer_limit = (pieces + 64) * (Arrivals::piece_size + ComingHead::wire_size);
+constexpr size_t answer_limit = (pieces + 64) * (Arrivals::piece_size + ChunkHead::wire_size);
 
 const Digest& manifest() {
     static const Digest out = oci::sha256_of("image");
@@ -51,23 +51,24 @@ void run_layer(std::string_view path) {
     must(uint64_t{asked->place} * stripe_count + 2 < UINT32_MAX / 2, "a place that has no number");
 }
 
-void run_coming(unsigned nodes, unsigned gone, std::string_view path, std::string_view here) {
+void run_image(unsigned nodes, unsigned gone, std::string_view path, std::string_view here) {
     static const std::shared_ptr<const store::Partial> partial = image();
-    auto asked = parse_coming_path(path, pieces);
-    if (asked) must(parse_coming_path(text_of(*asked), pieces).has_value(), "the path of an image is another one");
+    auto asked = parse_image_path(path, pieces);
+    if (asked) must(parse_image_path(text_of(*asked), pieces).has_value(), "the path of an image is another one");
     PieceOwners owners(nodes, {3, pieces}, {4, 0});
     if (gone < nodes && nodes > 1) owners.set_gone(gone);
     for (uint32_t piece = 0; asked && piece < pieces; ++piece)
         must(owners.source(piece, asked->node) < nodes, "a piece comes from a node that there is not");
-    ComingImage coming(partial, manifest());
-    coming.set_owners(std::make_shared<const PieceOwners>(std::move(owners)), 0);
-    auto answer = coming.answer(path, here);
-    must(!answer || asked, "an answer to what is no path");
+    LazyImage lazy(partial, manifest());
+    lazy.set_owners(std::make_shared<const PieceOwners>(std::move(owners)), 0);
+    auto answer = lazy.answer(path, here);
+    must(!answer || (asked && name_in(path) == lazy.name()), "an answer to what is no path of it");
     static std::string buffer(1 << 20, '\0');
     size_t sent = 0;
-    for (size_t got = 1; answer && got > 0; sent += got) {
-        got = answer->fill(buffer.data(), buffer.size());
-        must(got <= buffer.size() && sent <= answer_limit, "an answer has no end");
+    for (auto got = answer ? answer->fill(buffer.data(), buffer.size()) : std::nullopt; got;
+         got = answer->fill(buffer.data(), buffer.size())) {
+        sent += *got;
+        must(*got <= buffer.size() && sent <= answer_limit, "an answer has no end");
     }
 }
 
@@ -75,7 +76,7 @@ void run(std::string_view input) {
     unsigned nodes = hostile::take_byte(input) % 40 + 1, gone = hostile::take_byte(input);
     std::string_view path = hostile::take_line(input);
     run_layer(path);
-    run_coming(nodes, gone, path, input);
+    run_image(nodes, gone, path, input);
 }
 
 const hostile::Registration registration("share_paths", run);

@@ -502,9 +502,9 @@ def agreements():
         (2, "10.0.0.1 4000 abcdef n1 3"), (3, f"berth-agree-1 ask n1 {DIGEST} 00ff {'0' * 64}")]
 
 
-def part(piece, offset, data):
-    """Of a piece, as a node sends it."""
-    return struct.pack("<3I", piece, len(data), offset) + data
+def part(chunk, offset, data):
+    """Of a chunk, as a node sends it."""
+    return struct.pack("<4I32x", chunk, len(data), offset, 0) + data
 
 
 def shares():
@@ -516,8 +516,8 @@ def shares():
         (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
         (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
         (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}"), (0, f"enter {peer}{key} 3 {DIGEST} 1"),
-        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3"), (5, struct.pack("<3I", 7, 4096, 65536)),
-        # Two pieces at once, one of them begun anew, a word for nothing, and the end.
+        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3"), (5, struct.pack("<4I32x", 7, 4096, 65536, 0)),
+        # Two chunks at once, one of them begun anew, a word for nothing, and the end.
         (6, b"\x0b" + b"".join([part(5, 0, b"abc"), part(1, 0, b"x"), part(5, 3, b"d"), part(5, 0, b"ABCDEF"),
             part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")])), (1, "gone 3")]
 
@@ -526,10 +526,10 @@ def share_paths():
     """Nodes, who has gone, and what a node asks for."""
     manifest, layer = (hashlib.sha256(text).hexdigest() for text in (b"image", b"0"))
     return [bytes([nodes - 1, gone]) + path.encode() for nodes, gone, path in [
-        (2, 9, f"/{layer}/1/7"), (2, 9, f"/{layer}/0/4294967295"), (2, 9, f"/coming/{manifest}/3/2"),
-        (2, 1, f"/coming/{manifest}/all/1\nAA=="), (17, 3, f"/coming/{manifest}/all/16\nHw=="),
-        (9, 0, f"/coming/{manifest}/all/-\n"), (2, 9, f"/coming/{manifest}/all/4294967295\n"),
-        (17, 9, f"/coming/{manifest}/all/17\n"), (2, 9, f"/coming/{manifest}/5/1")]]
+        (2, 9, f"/{layer}/1/7"), (2, 9, f"/{layer}/0/4294967295"), (2, 9, f"/{manifest}/3/2"),
+        (2, 1, f"/{manifest}/all/1\nAA=="), (17, 3, f"/{manifest}/all/16\nHw=="),
+        (9, 0, f"/{manifest}/all/-\n"), (2, 9, f"/{manifest}/all/4294967295\n"),
+        (17, 9, f"/{manifest}/all/17\n"), (2, 9, f"/{manifest}/5/1")]]
 
 
 JOBS = ["12\n12|12|RUNNING|2001|n[1-2]\n", "20_2.0\n20|20_1|COMPLETED|2001|n1\n21|20_2|RUNNING|2001|n1\n",

@@ -6,7 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/remainder/remainder.hh"
-#include "runtime/pull/share/coming_head.hh"
+#include "runtime/pull/share/chunk_head.hh"
 #include "runtime/pull/share/messages.hh"
 #include "runtime/pull/share/pieces.hh"
 #include "runtime/squash/index/block_sums.hh"
@@ -52,10 +52,9 @@ std::map<std::string, std::string> numbers_in_code() {
         BERTH_NUMBER(pull::share::line_limit),
         BERTH_NUMBER(pull::share::layer_limit),
         BERTH_NUMBER(pull::share::stripe_count),
-        BERTH_NUMBER(pull::share::piece_size),
-        BERTH_NUMBER(pull::share::PieceHead::wire_size),
+        BERTH_NUMBER(pull::share::chunk_size),
+        BERTH_NUMBER(pull::share::ChunkHead::wire_size),
         BERTH_NUMBER(Arrivals::piece_size),
-        BERTH_NUMBER(pull::share::ComingHead::wire_size),
         BERTH_NUMBER(oci::remainder_path_limit),
     };
 }

@@ -5,7 +5,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/share/gathering.hh"
-#include "runtime/pull/share/partial_pieces.hh"
+#include "runtime/pull/share/partial_chunks.hh"
 #include "runtime/pull/share/piece_owners.hh"
 #include "tests/catch.hh"
 
@@ -121,7 +121,7 @@ TEST_CASE("exchange: when nodes have gone, the others ask owners that are there,
 }
 
 TEST_CASE("exchange: parts of a piece go on where they are farther, and are of one beginning", "[pull][exchange]") {
-    PartialPieces pieces;
+    PartialChunks pieces;
     pieces.add(7, 5, "nothing before it");
     CHECK(pieces.all().empty());
     pieces.add(7, 0, "abc");
@@ -130,7 +130,7 @@ TEST_CASE("exchange: parts of a piece go on where they are farther, and are of o
     pieces.add(7, 5, "fg");
     pieces.add(3, 0, "x");
     REQUIRE(pieces.all().size() == 2);
-    CHECK((pieces.all()[1].piece == 7 && pieces.all()[1].size == 4));
+    CHECK((pieces.all()[1].chunk == 7 && pieces.all()[1].size == 4));
     CHECK(pieces.bytes(7, 0, 1, 2) == "bc");
     CHECK(pieces.bytes(7, 0, 4, 1).empty());
     pieces.set_wrong(7);
@@ -141,7 +141,7 @@ TEST_CASE("exchange: parts of a piece go on where they are farther, and are of o
     pieces.set_whole(7);
     CHECK(pieces.bytes(7, 1, 0, 9).empty());
     for (uint32_t piece = 100; piece < 300; ++piece) pieces.add(piece, 0, "x");
-    CHECK(pieces.all().size() == PartialPieces::limit);
+    CHECK(pieces.all().size() == PartialChunks::limit);
 }
 
 TEST_CASE("exchange: who takes part is told when all have come, or some time after", "[pull][exchange]") {

@@ -62,7 +62,7 @@ struct Node {
 void fill(Node& node, const TempFolder& folder, const std::string& name, const std::string& content) {
     Fd file = folder.create(name);
     sys::write_all(file.get(), content, "a layer");
-    PiecePump pump(*node.layer, std::move(file), "a layer");
+    ChunkPump pump(*node.layer, std::move(file), "a layer");
     pump.finish();
 }
 
@@ -188,7 +188,7 @@ TEST_CASE("a layer goes on to the next node while it comes, before anybody has a
     Node owner, middle;
     std::string content = squash::test::noise(10 << 20, 4);
     Fd file = folder.create("served");
-    auto pump = std::make_unique<PiecePump>(*owner.layer, descriptor_of(file.get(), "a layer"), "a layer");
+    auto pump = std::make_unique<ChunkPump>(*owner.layer, descriptor_of(file.get(), "a layer"), "a layer");
     Receiver first(folder, "first"), last(folder, "last");
     std::thread to_first([&] {
         first.sources.set({std::vector{owner.peer()}, std::vector{owner.peer()}});

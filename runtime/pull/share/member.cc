@@ -284,7 +284,7 @@ void Member::Impl::serve_stored(const Digest& diff_id, int file) {
     std::string what = cat("layer ", diff_id);
     KnownLayer& layer = known(diff_id);
     try {
-        PiecePump pump(*layer.growing, descriptor_of(file, what), what);
+        ChunkPump pump(*layer.growing, descriptor_of(file, what), what);
         pump.finish();
         auto sealed = layer.growing->sealed();
         send(Sealed{index_of(diff_id), sealed->size, sealed->pieces});

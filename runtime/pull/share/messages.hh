@@ -151,9 +151,9 @@ struct Gone {
 using ToNode = std::variant<Fetch, Documents, Plan, Sealed, NewRole, Alone, StepStatus, End, Roster, Proved, Gone>;
 
 /// Form of the messages: nodes with another one pull alone.
-inline constexpr uint64_t release = 4;
+inline constexpr uint64_t release = 5;
 /// Form of what is sent about an image that has started, and which node is asked for what (PieceOwners).
-inline constexpr uint64_t pieces_release = 3;
+inline constexpr uint64_t pieces_release = 4;
 
 inline constexpr size_t line_limit = 16 << 20;  ///< bytes of a message, with its code
 inline constexpr size_t layer_limit = 4096;     ///< layers of an image that is shared

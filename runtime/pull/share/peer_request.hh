@@ -1,6 +1,5 @@
 // Requests to other nodes of the step, by libcurl.
 #pragma once
-#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -9,10 +8,6 @@
 #include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
-
-/// A node that has nothing to send says so after this time. One that says nothing for the other has gone.
-inline constexpr auto word_time = std::chrono::milliseconds(250);
-inline constexpr auto longest_silence = std::chrono::seconds(5);
 
 /// For one thread. Keeps its connections from request to request.
 class PeerRequests {

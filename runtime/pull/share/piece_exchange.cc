@@ -10,8 +10,9 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/pull/share/coming_reader.hh"
+#include "runtime/pull/share/chunk_reader.hh"
 #include "runtime/pull/share/identity.hh"
+#include "runtime/pull/share/lazy_image.hh"
 #include "runtime/pull/share/serve.hh"
 #include "runtime/pull/share/tracker_client.hh"
 
@@ -47,14 +48,14 @@ struct PieceExchange::Impl {
     bool lacks_from(unsigned neighbour) const;
     void leave(unsigned neighbour, const std::string& reason);
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
-    ComingReader reader(const Sink& sink);
+    ChunkReader reader(const Sink& sink);
     std::string ask(PeerRequests& requests, unsigned neighbour, const std::string& path, const std::string& here,
-                    ComingReader& reader, const std::function<bool(const ComingReader&)>& is_over);
+                    ChunkReader& reader, const std::function<bool(const ChunkReader&)>& is_over);
 
     ExchangeSettings settings;
     std::shared_ptr<const store::Partial> partial;
     std::string token;
-    std::shared_ptr<ComingImage> image;
+    std::shared_ptr<LazyImage> image;
     TrackerClient tracker;
     std::unique_ptr<LayerServer> server;
     Roster roster;
@@ -83,7 +84,7 @@ PieceExchange::Impl::Impl(ExchangeSettings its, std::shared_ptr<const store::Par
     : settings(std::move(its)),
       partial(std::move(its_partial)),
       token(client_token(settings.place.secret)),
-      image(std::make_shared<ComingImage>(partial, settings.image)),
+      image(std::make_shared<LazyImage>(partial, settings.image)),
       tracker(settings.place) {
     enter();
     listener = std::thread([this] { listen(); });
@@ -196,10 +197,14 @@ void PieceExchange::Impl::add_part(uint32_t piece, uint32_t offset, std::string_
     if (!partial->arrivals->is_here(piece) && image->is_passed_on(piece)) image->coming().add(piece, offset, bytes);
 }
 
-ComingReader PieceExchange::Impl::reader(const Sink& sink) {
-    return {{partial->arrivals->count(), [this](uint32_t piece) { return image->size(piece); }},
-            sink,
-            [this](uint32_t piece, uint32_t offset, std::string_view bytes) { add_part(piece, offset, bytes); }};
+ChunkReader PieceExchange::Impl::reader(const Sink& sink) {
+    return ChunkReader(
+        {.size_of = [this](const ChunkHead& head) -> std::optional<uint32_t> {
+             if (head.index >= partial->arrivals->count()) return std::nullopt;
+             return image->size(head.index);
+         },
+         .whole = [&sink](const ChunkHead& head, std::string_view bytes) { sink(head.index, bytes); },
+         .part = [this](uint32_t piece, uint32_t offset, std::string_view bytes) { add_part(piece, offset, bytes); }});
 }
 
 void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
@@ -210,10 +215,10 @@ void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
 
 /// Why the answer has not come whole; empty: it has.
 std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour, const std::string& path,
-                                     const std::string& here, ComingReader& reader,
-                                     const std::function<bool(const ComingReader&)>& is_over) try {
+                                     const std::string& here, ChunkReader& reader,
+                                     const std::function<bool(const ChunkReader&)>& is_over) try {
     PeerRequests::Request request{.peer = roster.peers[neighbour], .path = path, .token = token};
-    if (!here.empty()) request.headers.push_back(cat(ComingImage::here_header, ": ", here));
+    if (!here.empty()) request.headers.push_back(cat(here_header, ": ", here));
     request.take = [&](std::string_view data) { return reader.take(data); };
     request.should_leave = [&] {
         return Clock::now() - reader.heard() > longest_silence || gives[neighbour] == Gives::no || is_over(reader);
@@ -248,15 +253,15 @@ std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
 
 bool PieceExchange::take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
                          const std::function<bool()>& is_over) {
-    ComingReader reader = impl_->reader(sink);
+    ChunkReader reader = impl_->reader(sink);
     std::string problem = impl_->ask(requests, neighbour, impl_->image->path(pieces), "", reader,
-                                     [&](const ComingReader& its) {
+                                     [&](const ChunkReader& its) {
                                          return is_over() || Clock::now() - its.fed() > starved_after;
                                      });
     if (problem.empty()) return true;
     // Until something comes from it again.
     auto yes = Impl::Gives::yes;
-    if (reader.pieces() == 0 && !is_over()) impl_->gives[neighbour].compare_exchange_strong(yes, Impl::Gives::not_now);
+    if (reader.chunks() == 0 && !is_over()) impl_->gives[neighbour].compare_exchange_strong(yes, Impl::Gives::not_now);
     return false;
 }
 
@@ -265,8 +270,8 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
     std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
     auto fed = Clock::now();
     for (unsigned failed = 0; failed < neighbour_tries && gives != Impl::Gives::no && !is_over();) {
-        ComingReader reader = impl_->reader(sink);
-        auto watch = [&](const ComingReader& its) {
+        ChunkReader reader = impl_->reader(sink);
+        auto watch = [&](const ChunkReader& its) {
             // It may have some later, and is listened to.
             bool is_starving = Clock::now() - (its.has_fed() ? its.fed() : fed) > starved_after;
             auto now = is_starving ? Impl::Gives::not_now : Impl::Gives::yes;
@@ -280,7 +285,7 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
         // It may not have heard yet who has gone, and so what it is to send.
         if (problem.empty()) problem = "it ended without some parts that it is to send";
         if (reader.has_fed()) fed = reader.fed();
-        if (reader.pieces() > 0) failed = 0;
+        if (reader.chunks() > 0) failed = 0;
         // After wrong bytes nothing is taken any more.
         if (++failed == neighbour_tries || gives == Impl::Gives::no) return impl_->leave(neighbour, problem);
         std::this_thread::sleep_for(between_neighbour_tries);
@@ -312,7 +317,7 @@ void PieceExchange::add_part(uint32_t piece, uint32_t offset, std::string_view b
 }
 
 void PieceExchange::settle(uint32_t piece, bool is_right) {
-    PartialPieces& coming = impl_->image->coming();
+    PartialChunks& coming = impl_->image->coming();
     is_right ? coming.set_whole(piece) : coming.set_wrong(piece);
 }
 

@@ -16,53 +16,37 @@
 
 #include "runtime/base/digest.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/pull/share/chunk_stream.hh"
 #include "runtime/pull/share/plan.hh"
 
 namespace berth::pull::share {
 
 /// Bytes of a piece; the last one of a file may be shorter. A node sends on what it has whole: the larger a piece, the
 /// later the last nodes begin.
-inline constexpr uint32_t piece_size = 64 << 10;  // 0143 has what others cost
-
-/// SHA-256 of a piece, made by the layer's owner and passed on unchanged: whoever receives other bytes knows at once.
-using PieceSum = std::array<uint8_t, 32>;
-PieceSum sum_of_piece(std::string_view bytes);
-
-/// What stands before each piece on its way, 44 bytes, numbers little-endian.
-struct PieceHead {
-    /// In place of an index, without bytes: nothing yet; nothing more of this stripe; the layer will not come from
-    /// here.
-    static constexpr uint32_t waiting = 0xffffffff, complete = 0xfffffffe, gone = 0xfffffffd;
-    static constexpr size_t wire_size = 44;
-
-    uint32_t index = 0;
-    uint32_t size = 0;  ///< bytes that follow
-    PieceSum sum = {};
-    uint32_t ahead = 0;  ///< so many pieces of the stripe, behind this one, the sender has already
-};
-std::array<char, PieceHead::wire_size> encode(const PieceHead& head);
-/// `bytes` are PieceHead::wire_size. Nothing for what cannot be one.
-std::optional<PieceHead> parse_piece_head(std::string_view bytes);
+inline constexpr uint32_t chunk_size = 64 << 10;  // 0143 has what others cost
 
 /// The piece that stands at `place` of a stripe, in a file with `pieces` of them; nothing behind the last. Odd pieces
 /// are one stripe, even ones the other; piece 0 comes last, since the superblock in it is written last.
-std::optional<uint32_t> piece_at(unsigned stripe, uint32_t place, uint32_t pieces);
+std::optional<uint32_t> chunk_at(unsigned stripe, uint32_t place, uint32_t pieces);
 /// The same while the file's size is not known: piece 0 has no place then.
-uint32_t piece_at(unsigned stripe, uint32_t place);
+uint32_t chunk_at(unsigned stripe, uint32_t place);
 
-inline uint32_t pieces_in(uint64_t size) { return static_cast<uint32_t>((size + piece_size - 1) / piece_size); }
+inline uint32_t chunks_in(uint64_t size) { return static_cast<uint32_t>((size + chunk_size - 1) / chunk_size); }
 
 /// Safe to use from all threads. Pieces of a stripe come in its order.
-class GrowingLayer {
+class GrowingLayer : public Offer {
   public:
     explicit GrowingLayer(Digest diff_id) : diff_id_(std::move(diff_id)) {}
 
     const Digest& diff_id() const { return diff_id_; }
+    std::string name() const override { return std::string(diff_id_.hex()); }
+    /// See LayerPath: what is here of the stripe, and what comes, until all of it has or the layer will not.
+    std::unique_ptr<ChunkStream> answer(std::string_view path, std::string_view here) const override;
 
     /// From now on the pieces lie in `file`, a descriptor of this object's own. Forgets those of another file.
     void lie_in(Fd file);
     /// The piece is in the file.
-    void add(uint32_t index, uint32_t size, const PieceSum& sum);
+    void add(uint32_t index, uint32_t size, const ChunkSum& sum);
     /// By the owner, who has all pieces but 0 added: adds that one too. By a receiver, when the owner has told it.
     void seal(uint64_t size, const Digest& pieces);
     /// It will not come any more: who waits for it is told.
@@ -84,18 +68,18 @@ class GrowingLayer {
     Digest sum_of_sums() const;
 
     /// The head of what stands at `place` of the stripe; `waiting` after `patience`.
-    PieceHead wait_for(unsigned stripe, uint32_t place, std::chrono::milliseconds patience) const;
+    ChunkHead wait_for(unsigned stripe, uint32_t place, std::chrono::milliseconds patience) const;
     /// Bytes of a piece that is here. Throws SysError.
-    size_t read(const PieceHead& head, uint32_t offset, char* out, size_t size) const;
+    size_t read(const ChunkHead& head, uint32_t offset, char* out, size_t size) const;
 
   private:
-    std::optional<PieceHead> head_at(unsigned stripe, uint32_t place) const;
+    std::optional<ChunkHead> head_at(unsigned stripe, uint32_t place) const;
 
     const Digest diff_id_;
     mutable std::mutex mutex_;
     mutable std::condition_variable changed_;
     std::shared_ptr<Fd> file_;
-    std::vector<std::optional<PieceHead>> heads_;  ///< by index
+    std::vector<std::optional<ChunkHead>> heads_;  ///< by index
     std::array<uint32_t, stripe_count> counts_ = {};
     std::optional<SealedAs> sealed_;
     bool given_up_ = false;
@@ -105,14 +89,14 @@ class GrowingLayer {
 Fd descriptor_of(int file, const std::string& what);
 
 /// Makes the pieces of a file that somebody else writes from its start to its end. Keeps a thread.
-class PiecePump {
+class ChunkPump {
   public:
     /// `file` is a descriptor of the pump's own. `what` names it in errors.
-    PiecePump(GrowingLayer& layer, Fd file, std::string what);
+    ChunkPump(GrowingLayer& layer, Fd file, std::string what);
     /// Ends the thread, and gives the layer up unless finish() has ended well.
-    ~PiecePump();
-    PiecePump(const PiecePump&) = delete;
-    PiecePump& operator=(const PiecePump&) = delete;
+    ~ChunkPump();
+    ChunkPump(const ChunkPump&) = delete;
+    ChunkPump& operator=(const ChunkPump&) = delete;
 
     /// So many bytes are final, but for piece 0. Any thread.
     void note(uint64_t final_bytes);

@@ -13,6 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/share/chunk_reader.hh"
 #include "runtime/pull/share/peer_request.hh"
 #include "runtime/pull/share/request_path.hh"
 
@@ -30,13 +31,14 @@ constexpr unsigned more_tries = 2;
 constexpr auto seal_patience = seconds(10);
 constexpr unsigned most_doublings = 6;  ///< of ReceiveSettings::back
 
-void write_piece(int file, const PieceHead& head, const char* bytes, const Digest& layer) {
-    uint64_t at = uint64_t{head.index} * piece_size;
-    for (size_t done = 0; done < head.size;) {
-        ssize_t n = ::pwrite(file, bytes + done, head.size - done, static_cast<off_t>(at + done));
+void write_chunk(int file, const ChunkHead& head, std::string_view bytes, const Digest& layer) {
+    uint64_t at = uint64_t{head.index} * chunk_size;
+    while (!bytes.empty()) {
+        ssize_t n = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) throw SysError(cat("writing layer ", layer, ", which another node sends"), n < 0 ? errno : EIO);
-        done += static_cast<size_t>(n);
+        bytes.remove_prefix(static_cast<size_t>(n));
+        at += static_cast<uint64_t>(n);
     }
 }
 
@@ -45,16 +47,16 @@ class StripeReceiver {
   public:
     StripeReceiver(GrowingLayer& layer, unsigned stripe, int file, SourceList& sources,
                    const ReceiveSettings& settings)
-        : layer_(layer), stripe_(stripe), file_(file), sources_(sources), settings_(settings), piece_(piece_size) {}
+        : layer_(layer), stripe_(stripe), file_(file), sources_(sources), settings_(settings) {}
 
     void run();
 
   private:
     /// Empty when the source has sent all that it has to; else why it is left.
     std::string take_from(const SourcePeer& source);
-    bool take(std::string_view data);
-    bool take_piece();
-    bool should_leave();
+    std::string ask(const SourcePeer& source, ChunkReader& reader);
+    void take_chunk(const ChunkHead& head, std::string_view bytes);
+    bool should_leave(const ChunkReader& reader);
     bool should_try_again();
     bool has_other_source();
     bool is_over() const { return (settings_.stop != nullptr && *settings_.stop) || settings_.is_over(); }
@@ -67,11 +69,6 @@ class StripeReceiver {
     SourceList& sources_;
     const ReceiveSettings& settings_;
     PeerRequests requests_;
-    std::vector<char> piece_;
-    std::string head_bytes_;
-    std::optional<PieceHead> head_;
-    size_t filled_ = 0;
-    std::string problem_;   ///< of the source
     std::string key_;       ///< of the source
     std::string proven_;    ///< key of the last one that has sent a piece
     unsigned tries_ = 0;    ///< of that one, since its last piece
@@ -83,9 +80,7 @@ class StripeReceiver {
     std::optional<Clock::time_point> went_on_;  ///< when a source was left with which nothing was wrong
     bool goes_back_ = false;
     unsigned returns_ = 0;
-    bool is_complete_ = false;
-    Clock::time_point heard_;  ///< when the last byte came, or the source was asked
-    Clock::time_point fed_;    ///< when the last byte of a piece came, or the source was asked
+    bool is_silent_ = false;
 };
 
 void StripeReceiver::check_over() const {
@@ -145,69 +140,53 @@ bool StripeReceiver::should_try_again() {
 }
 
 std::string StripeReceiver::take_from(const SourcePeer& source) {
-    problem_.clear(), head_bytes_.clear(), head_.reset();
-    filled_ = 0, is_complete_ = false, is_moved_ = false, is_starved_ = false, is_lost_ = false, is_gone_ = false;
-    goes_back_ = false;
+    is_moved_ = is_starved_ = is_lost_ = is_gone_ = is_silent_ = goes_back_ = false;
     key_ = source.peer.key;
-    heard_ = fed_ = Clock::now();
+    ChunkReader reader({.size_of = [](const ChunkHead& head) -> std::optional<uint32_t> {
+                            if (head.offset != 0 || head.size > chunk_size) return std::nullopt;
+                            return head.size;
+                        },
+                        .whole = [this](const ChunkHead& head, std::string_view bytes) { take_chunk(head, bytes); },
+                        .head = [this](const ChunkHead& head) {
+                            settings_.behind(stripe_, uint64_t{head.ahead} * chunk_size);
+                        }});
+    try {
+        return ask(source, reader);
+    } catch (const WrongChunk& problem) {
+        return problem.what();
+    }
+}
+
+std::string StripeReceiver::ask(const SourcePeer& source, ChunkReader& reader) {
     PeerRequests::Answer answer = requests_.get(
         {.peer = source.peer,
-         .path = text_of(LayerPath{std::string(layer_.diff_id().hex()), stripe_, layer_.count(stripe_)}),
+         .path = text_of(LayerPath{layer_.name(), stripe_, layer_.count(stripe_)}),
          .token = settings_.token,
-         .take = [this](std::string_view data) { return take(data); },
-         .should_leave = [this] { return should_leave(); }});
-    if (is_complete_) return {};
-    if (!problem_.empty()) return problem_;
+         .take = [&](std::string_view data) { return reader.take(data); },
+         .should_leave = [&] { return should_leave(reader); }});
+    is_gone_ = reader.is_gone();
+    if (reader.is_complete()) return {};
+    if (!reader.problem().empty()) return reader.problem();
     is_lost_ = !answer.is_refused;
+    if (is_silent_) return "it fell silent";
     return answer.problem.empty() ? "it ended in the middle" : answer.problem;
 }
 
-/// False to leave the source.
-bool StripeReceiver::take(std::string_view data) {
-    heard_ = Clock::now();
-    while (!data.empty()) {
-        if (head_) {
-            size_t part = std::min<size_t>(data.size(), head_->size - filled_);
-            std::memcpy(piece_.data() + filled_, data.data(), part);
-            filled_ += part;
-            fed_ = heard_;
-            data.remove_prefix(part);
-            if (filled_ == head_->size && !take_piece()) return false;
-            continue;
-        }
-        size_t part = std::min(data.size(), PieceHead::wire_size - head_bytes_.size());
-        head_bytes_.append(data.substr(0, part));
-        data.remove_prefix(part);
-        if (head_bytes_.size() < PieceHead::wire_size) break;
-        auto head = parse_piece_head(head_bytes_);
-        head_bytes_.clear();
-        if (!head) return problem_ = "it sends what is no piece", false;
-        if (head->index == PieceHead::complete) return is_complete_ = true;
-        if (head->index == PieceHead::gone) return is_gone_ = true, problem_ = "it will not get the layer", false;
-        settings_.behind(stripe_, uint64_t{head->ahead} * piece_size);
-        if (head->index != PieceHead::waiting) head_ = head, filled_ = 0;
-    }
-    return true;
-}
-
-bool StripeReceiver::take_piece() {
-    PieceHead head = *head_;
-    head_.reset();
-    uint32_t place = layer_.count(stripe_), wanted = piece_at(stripe_, place);
-    // Piece 0 comes last, in a place that only the size tells.
+void StripeReceiver::take_chunk(const ChunkHead& head, std::string_view bytes) {
+    uint32_t place = layer_.count(stripe_), wanted = chunk_at(stripe_, place);
+    // Chunk 0 comes last, in a place that only the size tells.
     if (head.index == 0 && stripe_ == 0) {
         await_seal();
-        wanted = piece_at(stripe_, place, pieces_in(layer_.sealed()->size)).value_or(UINT32_MAX);
+        wanted = chunk_at(stripe_, place, chunks_in(layer_.sealed()->size)).value_or(UINT32_MAX);
     }
-    if (head.index != wanted) return problem_ = "it sends pieces in a wrong order", false;
-    if (uint64_t{head.index} * piece_size + head.size > settings_.limit)
-        return problem_ = "it sends more than can be made of the layer", false;
-    if (sum_of_piece({piece_.data(), head.size}) != head.sum) return problem_ = "it sent wrong bytes", false;
-    write_piece(file_, head, piece_.data(), layer_.diff_id());
+    if (head.index != wanted) throw WrongChunk("it sends chunks in a wrong order");
+    if (uint64_t{head.index} * chunk_size + head.size > settings_.limit)
+        throw WrongChunk("it sends more than can be made of the layer");
+    if (sum_of_chunk(bytes) != head.sum) throw WrongChunk("it sent wrong bytes");
+    write_chunk(file_, head, bytes, layer_.diff_id());
     layer_.add(head.index, head.size, head.sum);
     proven_ = key_, tries_ = 0;
     settings_.received(head.size);
-    return true;
 }
 
 bool StripeReceiver::has_other_source() {
@@ -218,15 +197,15 @@ bool StripeReceiver::has_other_source() {
     return source && source->peer.key != key_;
 }
 
-bool StripeReceiver::should_leave() {
+bool StripeReceiver::should_leave(const ChunkReader& reader) {
     auto now = Clock::now();
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
-    if (now - heard_ > longest_silence) return is_lost_ = true, problem_ = "it fell silent", true;
+    if (now - reader.heard() > longest_silence) return is_silent_ = true;
     // Each time later, in case it never gets any.
     if (went_on_ && now - *went_on_ > settings_.back * (1 << returns_)) return goes_back_ = true;
     // One that has nothing mostly waits for another node, and finds a better one itself.
-    return is_starved_ = now - fed_ > settings_.starving;
+    return is_starved_ = now - reader.fed() > settings_.starving;
 }
 
 }  // namespace

@@ -7,6 +7,11 @@
 
 namespace berth::pull::share {
 
+std::string_view name_in(std::string_view path) {
+    path.remove_prefix(path.starts_with('/') ? 1 : path.size());
+    return path.substr(0, path.find('/'));
+}
+
 std::string text_of(const LayerPath& path) { return cat('/', path.layer, '/', path.stripe, '/', path.place); }
 
 std::optional<LayerPath> parse_layer_path(std::string_view text) {
@@ -18,24 +23,24 @@ std::optional<LayerPath> parse_layer_path(std::string_view text) {
     return LayerPath{words[1], static_cast<unsigned>(stripe), static_cast<uint32_t>(place)};
 }
 
-std::string text_of(const ComingPath& path) {
-    std::string start = cat(ComingPath::start, path.manifest, '/');
+std::string text_of(const ImagePath& path) {
+    std::string start = cat('/', path.manifest, '/');
     if (path.is_all) return cat(start, "all/", path.node ? std::to_string(*path.node) : "-");
     return cat(start, path.pieces.first, '/', path.pieces.count);
 }
 
-std::optional<ComingPath> parse_coming_path(std::string_view text, uint32_t pieces) {
+std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces) {
     std::vector<std::string> words = split(std::string(text), '/');
-    if (words.size() != 5 || !words[0].empty() || words[1] != "coming") return std::nullopt;
-    ComingPath out{.manifest = words[2], .is_all = words[3] == "all"};
+    if (words.size() != 4 || !words[0].empty()) return std::nullopt;
+    ImagePath out{.manifest = words[1], .is_all = words[2] == "all"};
     uint64_t first = 0, count = 0;
-    if (out.is_all && words[4] == "-") return out;
+    if (out.is_all && words[3] == "-") return out;
     if (out.is_all) {
-        if (!parse_number(words[4], UINT32_MAX, first)) return std::nullopt;
+        if (!parse_number(words[3], UINT32_MAX, first)) return std::nullopt;
         out.node = static_cast<unsigned>(first);
         return out;
     }
-    bool is_asked = parse_number(words[3], pieces, first) && parse_number(words[4], ComingPath::count_limit, count) &&
+    bool is_asked = parse_number(words[2], pieces, first) && parse_number(words[3], ImagePath::count_limit, count) &&
                     count > 0 && first + count <= pieces;
     if (!is_asked) return std::nullopt;
     out.pieces = {static_cast<uint32_t>(first), static_cast<uint32_t>(count)};

@@ -6,13 +6,15 @@
 #include <string_view>
 
 #include "runtime/base/arrivals.hh"
-#include "runtime/base/digest.hh"
 
 namespace berth::pull::share {
 
-/// "/DIFF-ID-IN-HEX/STRIPE/PLACE": the pieces of a stripe of a layer, from that place on.
+/// The first word of a path: what the request is about.
+std::string_view name_in(std::string_view path);
+
+/// "/DIFF-ID-IN-HEX/STRIPE/PLACE": the chunks of a stripe of a layer, from that place on.
 struct LayerPath {
-    /// Of a place, so that the number of the piece there is one as well: layers of 64 TiB.
+    /// Of a place, so that the number of the chunk there is one as well: layers of 64 TiB.
     static constexpr uint32_t place_limit = (1U << 29) - 1;
 
     std::string layer;  ///< hex of the diff_id
@@ -22,10 +24,9 @@ struct LayerPath {
 std::string text_of(const LayerPath& path);
 std::optional<LayerPath> parse_layer_path(std::string_view text);
 
-/// "/coming/MANIFEST-IN-HEX/FIRST/COUNT": pieces of an image that has started; or ".../all/NODE": all that the node
-/// takes from the one that is asked.
-struct ComingPath {
-    static constexpr const char* start = "/coming/";
+/// "/MANIFEST-IN-HEX/FIRST/COUNT": chunks of an image that runs already; or ".../all/NODE": all that the node takes
+/// from the one that is asked.
+struct ImagePath {
     static constexpr uint32_t count_limit = 64;
 
     std::string manifest;  ///< hex
@@ -33,8 +34,8 @@ struct ComingPath {
     std::optional<unsigned> node = {};  ///< who asks for all, by its own word; nothing for "-", one without a place
     Arrivals::Pieces pieces = {};       ///< otherwise
 };
-std::string text_of(const ComingPath& path);
+std::string text_of(const ImagePath& path);
 /// `pieces`: so many the image has.
-std::optional<ComingPath> parse_coming_path(std::string_view text, uint32_t pieces);
+std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces);
 
 }  // namespace berth::pull::share

@@ -4,8 +4,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
 
@@ -16,15 +20,14 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/share/acceptor.hh"
 #include "runtime/pull/share/newcomers.hh"
-#include "runtime/pull/share/peer_request.hh"
 #include "runtime/pull/share/request_path.hh"
 
 namespace berth::pull::share {
 
 namespace {
 
-/// What libmicrohttpd asks for at once, and the memory that a connection takes for it: a piece with its head.
-constexpr size_t block_size = piece_size + 4096;
+/// What libmicrohttpd asks for at once, and the memory that a connection takes for it: a layer's chunk with its head.
+constexpr size_t block_size = (64 << 10) + 4096;
 
 /// Of GnuTLS. By default the client's order counts, in which curl has ChaCha20 before AES-128. That was a third of a
 /// node's CPU time.
@@ -61,40 +64,24 @@ struct LayerServer::Impl {
     }
 
     /// One answer under way.
-    struct Stream {
+    struct Answer {
         Impl* server;
-        std::shared_ptr<GrowingLayer> layer;
-        unsigned stripe;
-        uint32_t place;
-        PieceHead head = {};
-        uint32_t sent = 0;         ///< bytes of the piece
-        bool in_piece = false;
-        bool is_last = false;      ///< the head that says the end is out
-    };
-    /// One of an image that has started.
-    struct ComingStream {
-        Impl* server;
-        ComingImage::Answer answer;
+        std::shared_ptr<const Offer> offer;
+        std::unique_ptr<ChunkStream> stream;
     };
 
-    template <typename Its>
-    MHD_Result stream(MHD_Connection* connection, Its* its, ssize_t (*filler)(void*, uint64_t, char*, size_t));
-    MHD_Result answer_coming(MHD_Connection* connection, const char* path);
-    static ssize_t fill_coming(void* stream, uint64_t, char* out, size_t size);
     MHD_Result answer(MHD_Connection* connection, const char* path, const char* method);
-    std::shared_ptr<GrowingLayer> find(const std::string& hex) {
+    static ssize_t fill(void* answer, uint64_t, char* out, size_t size);
+    std::shared_ptr<const Offer> find(std::string_view name) {
         std::lock_guard lock(mutex);
-        auto found = layers.find(hex);
-        return found == layers.end() ? nullptr : found->second;
+        auto found = offers.find(name);
+        return found == offers.end() ? nullptr : found->second;
     }
     bool is_allowed(MHD_Connection* connection);
     void take(Acceptor::Connection connection);
     void drop_overdue();
     static void note(void* its, MHD_Connection* connection, void** context, MHD_ConnectionNotificationCode what);
     static MHD_Result reply(MHD_Connection* connection, unsigned status);
-    static ssize_t fill(void* stream, uint64_t, char* out, size_t size);
-    ssize_t next(Stream& stream, char* out, size_t size);
-    static void begin_piece(Stream& stream, char* out);
 
     ServerSettings settings;
     Room room;
@@ -107,8 +94,7 @@ struct LayerServer::Impl {
     std::unordered_map<Newcomers::Id, int> sockets;  ///< of all connections
     Newcomers::Id next_newcomer = 1;
     std::mutex mutex;  ///< of what follows
-    std::map<std::string, std::shared_ptr<GrowingLayer>> layers;
-    std::shared_ptr<ComingImage> coming;
+    std::map<std::string, std::shared_ptr<const Offer>, std::less<>> offers;
     std::atomic<size_t> taken = 0;  ///< connections that the library has, begun or not
     std::atomic<uint64_t> sent = 0;
     std::atomic<unsigned> active = 0;
@@ -165,92 +151,38 @@ MHD_Result LayerServer::Impl::reply(MHD_Connection* connection, unsigned status)
     return out;
 }
 
-/// `its` is deleted at the end of the answer.
-template <typename Its>
-MHD_Result LayerServer::Impl::stream(MHD_Connection* connection, Its* its,
-                                     ssize_t (*filler)(void*, uint64_t, char*, size_t)) {
+MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
+    if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
+    auto offer = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0 ? find(name_in(path)) : nullptr;
+    const char* here = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, here_header);
+    auto stream = offer ? offer->answer(path, here == nullptr ? "" : here) : nullptr;
+    if (!stream) return reply(connection, MHD_HTTP_NOT_FOUND);
     ++active;
-    auto end = [](void* ended) {
-        --static_cast<Its*>(ended)->server->active;
-        delete static_cast<Its*>(ended);
+    auto end = [](void* its) {
+        std::unique_ptr<Answer> ended(static_cast<Answer*>(its));
+        --ended->server->active;
     };
-    MHD_Response* response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, block_size, filler, its, end);
+    MHD_Response* response = MHD_create_response_from_callback(
+        MHD_SIZE_UNKNOWN, block_size, &Impl::fill, new Answer{this, std::move(offer), std::move(stream)}, end);
     MHD_Result out = MHD_queue_response(connection, MHD_HTTP_OK, response);
     MHD_destroy_response(response);
     return out;
 }
 
-MHD_Result LayerServer::Impl::answer_coming(MHD_Connection* connection, const char* path) {
-    std::unique_lock lock(mutex);
-    std::shared_ptr<ComingImage> image = coming;
-    lock.unlock();
-    const char* here = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, ComingImage::here_header);
-    auto answer = image ? image->answer(path, here == nullptr ? "" : here) : std::nullopt;
-    if (!answer) return reply(connection, MHD_HTTP_NOT_FOUND);
-    return stream(connection, new ComingStream{this, std::move(*answer)}, fill_coming);
-}
-
-ssize_t LayerServer::Impl::fill_coming(void* its, uint64_t, char* out, size_t size) {
-    auto& stream = *static_cast<ComingStream*>(its);
-    try {
-        if (stream.server->is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
-        size_t part = stream.answer.fill(out, size);
-        if (part == 0) return MHD_CONTENT_READER_END_OF_STREAM;
-        std::this_thread::sleep_until(stream.server->throttle.turn(part));
-        stream.server->sent += part;
-        return static_cast<ssize_t>(part);
-    } catch (const std::exception&) {
-        return MHD_CONTENT_READER_END_WITH_ERROR;  // the file cannot be read: the peer asks another node
-    }
-}
-
-MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
-    if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
-    bool is_get = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0;
-    if (is_get && std::string_view(path).starts_with(ComingPath::start)) return answer_coming(connection, path);
-    auto request = parse_layer_path(path);
-    auto layer = request ? find(request->layer) : nullptr;
-    if (!is_get || !layer) return reply(connection, MHD_HTTP_NOT_FOUND);
-    return stream(connection, new Stream{this, layer, request->stripe, request->place}, fill);
-}
-
 ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
-    auto& stream = *static_cast<Stream*>(its);
+    auto& [server, offer, stream] = *static_cast<Answer*>(its);
     try {
-        return stream.server->next(stream, out, size);
+        if (server->is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
+        uint64_t before = stream->sent();
+        auto filled = stream->fill(out, size);
+        if (!filled) return MHD_CONTENT_READER_END_OF_STREAM;
+        uint64_t part = stream->sent() - before;
+        std::this_thread::sleep_until(server->throttle.turn(part));
+        server->sent += part;
+        return static_cast<ssize_t>(*filled);
     } catch (const std::exception&) {
         return MHD_CONTENT_READER_END_WITH_ERROR;  // the file cannot be read: the peer asks another node
     }
-}
-
-/// Writes the head of what comes next.
-void LayerServer::Impl::begin_piece(Stream& stream, char* out) {
-    stream.head = stream.layer->wait_for(stream.stripe, stream.place, word_time);
-    stream.is_last = stream.head.index == PieceHead::complete || stream.head.index == PieceHead::gone;
-    stream.in_piece = stream.head.size > 0;
-    stream.sent = 0;
-    std::array<char, PieceHead::wire_size> bytes = encode(stream.head);
-    std::copy(bytes.begin(), bytes.end(), out);
-}
-
-ssize_t LayerServer::Impl::next(Stream& stream, char* out, size_t size) {
-    if (is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (stream.is_last) return MHD_CONTENT_READER_END_OF_STREAM;
-    // Head and bytes go together: a head of its own would be a packet of its own.
-    size_t head = 0;
-    if (!stream.in_piece) {
-        if (size < PieceHead::wire_size) return 0;
-        begin_piece(stream, out);
-        if (is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
-        head = PieceHead::wire_size;
-        if (!stream.in_piece || size == head) return static_cast<ssize_t>(head);
-    }
-    size_t part = stream.layer->read(stream.head, stream.sent, out + head, size - head);
-    std::this_thread::sleep_until(throttle.turn(part));
-    sent += part;
-    stream.sent += static_cast<uint32_t>(part);
-    if (stream.sent == stream.head.size) stream.in_piece = false, ++stream.place;
-    return static_cast<ssize_t>(head + part);
 }
 
 LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
@@ -292,15 +224,10 @@ LayerServer::~LayerServer() {
 
 uint16_t LayerServer::port() const { return impl_->port; }
 
-void LayerServer::offer(std::shared_ptr<GrowingLayer> layer) {
+void LayerServer::offer(std::shared_ptr<const Offer> offer) {
     std::lock_guard lock(impl_->mutex);
-    std::string hex(layer->diff_id().hex());
-    impl_->layers[hex] = std::move(layer);
-}
-
-void LayerServer::offer(std::shared_ptr<ComingImage> image) {
-    std::lock_guard lock(impl_->mutex);
-    impl_->coming = std::move(image);
+    std::string name = offer->name();
+    impl_->offers[name] = std::move(offer);
 }
 
 uint64_t LayerServer::sent() const { return impl_->sent; }

@@ -1,17 +1,11 @@
-// Serves layers to the other nodes of a step, also while they are being written, and pieces of images that have started
-// already, over HTTPS by libmicrohttpd.
+// Serves what a node has to the other nodes of its step, over HTTPS by libmicrohttpd.
 #pragma once
-#include <atomic>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
-#include "runtime/pull/share/coming_image.hh"
+#include "runtime/pull/share/chunk_stream.hh"
 #include "runtime/pull/share/identity.hh"
-#include "runtime/pull/share/pieces.hh"
 
 namespace berth::pull::share {
 
@@ -25,9 +19,10 @@ struct ServerSettings {
     unsigned connections = 512;  ///< of nodes of the step at most; fewer where the process may open few files
 };
 
-/// What `GET /DIFF-ID-IN-HEX/STRIPE/PLACE` with the token answers: the pieces of the stripe from that place on, each
-/// after its head, as they come; `waiting` heads meanwhile, so that silence means a node that is gone. And `GET
-/// /coming/MANIFEST-IN-HEX/...`: see ComingImage.
+/// Of a request: which chunks of an image the asking node has, see word_of().
+inline constexpr const char* here_header = "Berth-Here";
+
+/// Answers a GET with the token by the offer that the path's first word names.
 ///
 /// Who has not begun to speak TLS, and then, who has shown no token, has ten seconds for that, and a bound in number.
 class LayerServer {
@@ -40,9 +35,8 @@ class LayerServer {
     LayerServer& operator=(const LayerServer&) = delete;
 
     uint16_t port() const;
-    void offer(std::shared_ptr<GrowingLayer> layer);
-    void offer(std::shared_ptr<ComingImage> image);
-    /// Bytes of pieces that were sent.
+    void offer(std::shared_ptr<const Offer> offer);
+    /// Bytes of chunks that were sent.
     uint64_t sent() const;
     /// Connections that are being served now.
     unsigned active() const;

@@ -108,7 +108,7 @@ class Fetch {
     struct Brought {
         store::NewFile file;
         oci::ConvertedLayer layer;
-        std::unique_ptr<share::PiecePump> pump;  ///< for the other nodes; null where they do not ask
+        std::unique_ptr<share::ChunkPump> pump;  ///< for the other nodes; null where they do not ask
     };
 
     void leave_to_others(const MissingLayer& layer, const char* reason);
@@ -123,12 +123,12 @@ class Fetch {
     void publish_proved(store::NewFile file, const Digest& diff_id) const;
     void note_origin(const MissingLayer& layer, std::string origin);
     std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
-    std::unique_ptr<share::PiecePump> pump_for(const MissingLayer& layer, int file) const;
+    std::unique_ptr<share::ChunkPump> pump_for(const MissingLayer& layer, int file) const;
     share::Member::Role role_of(const MissingLayer& layer) const {
         return member_ != nullptr ? member_->role(layer.diff_id) : share::Member::Role::alone;
     }
     void refuse_other(const MissingLayer& layer, const char* kind, const Digest& is, const Digest& wanted) const;
-    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump, uint64_t& taken);
+    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, share::ChunkPump* pump, uint64_t& taken);
     std::string name_of(const MissingLayer& layer) const { return cat(what_, ", layer ", layer.blob.digest); }
     store::Turn wait_for_turn(size_t index);
     void fail(std::exception_ptr failure);
@@ -346,10 +346,10 @@ bool Fetch::receive(size_t index) {
     return true;
 }
 
-std::unique_ptr<share::PiecePump> Fetch::pump_for(const MissingLayer& layer, int file) const {
+std::unique_ptr<share::ChunkPump> Fetch::pump_for(const MissingLayer& layer, int file) const {
     if (role_of(layer) != share::Member::Role::owner) return nullptr;
     std::string what = name_of(layer);
-    return std::make_unique<share::PiecePump>(member_->layer(layer.diff_id), share::descriptor_of(file, what), what);
+    return std::make_unique<share::ChunkPump>(member_->layer(layer.diff_id), share::descriptor_of(file, what), what);
 }
 
 /// The layer, converted from the bytes that its digest names. What a mirror sent wrong is asked of the next host, and
@@ -378,7 +378,7 @@ Fetch::Brought Fetch::fetched(size_t index) {
     }
 }
 
-oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, share::PiecePump* pump,
+oci::ConvertedLayer Fetch::convert(oci::Source& source, size_t index, int fd, share::ChunkPump* pump,
                                    uint64_t& taken) {
     const MissingLayer& layer = layers_[index];
     set_state(index, LayerState::pulling);
