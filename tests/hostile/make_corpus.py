@@ -510,13 +510,14 @@ def part(chunk, offset, data):
 def shares():
     """(kind, words or bytes)"""
     key, peer = "sha256//" + "a2" * 21 + "s=", "n1 192.0.2.1 4000 "
-    return [(0, f"hello {peer}{key} 3 {DIGEST} 1"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
-        (0, "have 3 10 0 77 010"), (0, f"sealed 2 4096 {DIGEST}"), (0, "done 2"), (0, "failed - bm8="),
-        (0, f"complaint {key} 1 c2xvdw=="), (0, "progress 1000 2000 3000 4 1 0,12+,700"), (0, "finished"), (1, "fetch"),
-        (1, f"plan 1 {peer}{key} 2 own - - take 0 0"), (1, f"role 1 1 {peer}{key} take 0 -"), (1, "alone 4 bm8="),
-        (1, "status 8 3 1 2 3 4 n7 5 6 1"), (1, "end"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"),
-        (3, "berth-share-1 00ff"), (4, f"done 1 {'0' * 64}"), (0, f"enter {peer}{key} 3 {DIGEST} 1"),
-        (0, "proved 3"), (1, f"roster 0 1 {peer}{key}"), (1, "proved 3"), (5, struct.pack("<4I32x", 7, 4096, 65536, 0)),
+    return [(0, f"hello {peer}{key} 3 {DIGEST} 5 0 whole"), (0, f"documents 1 {DIGEST} YS9i eyJhIjoxfQ=="),
+        (0, "have 3 10 0 77 010"), (0, f"done 2 4096 {DIGEST}"), (0, "done 2"), (0, "alone - bm8="),
+        (0, f"complaint {key} 1 wrong c2xvdw=="), (0, "progress 1000 2000 3000 4 1 3 0 0 12 1 700 0"),
+        (0, "finished"), (1, "documents 0"), (1, f"plan - 1 {peer}{key} 2 own 0 0 take 1 0 1 0"),
+        (1, f"role 1 1 {peer}{key} take 1 0 0"), (1, "alone 4 bm8="), (1, "status 8 3 1 2 3 4 n7 5 6 1"),
+        (1, "finished"), (2, "berth-share-1 00ff"), (2, "berth-share-2 00ff more"), (3, "berth-share-1 00ff"),
+        (4, f"done 1 {'0' * 64}"), (0, f"hello {peer}{key} 3 {DIGEST} 4 25000"), (0, "done 3"),
+        (1, f"plan 0 1 {peer}{key} 0"), (1, f"done 3 4096 {DIGEST} n1"), (5, struct.pack("<4I32x", 7, 4096, 65536, 0)),
         # Two chunks at once, one of them begun anew, a word for nothing, and the end.
         (6, b"\x0b" + b"".join([part(5, 0, b"abc"), part(1, 0, b"x"), part(5, 3, b"d"), part(5, 0, b"ABCDEF"),
             part(0xffffffff, 0, b""), part(1, 1, b"y"), part(0xfffffffe, 0, b"")])), (1, "gone 3")]

@@ -65,7 +65,7 @@ class Run {
         if (node.state != Node::State::here) return;
         if (turn < 60 && chance(1) && chance(60)) return die(number);
         for (; node.read < scene.got[number].size(); ++node.read) {
-            ToNode message = scene.got[number][node.read];
+            Message message = scene.got[number][node.read];
             read(number, message);
         }
         if (node.is_planned && !node.is_alone && !node.is_finished) work(number);
@@ -78,14 +78,14 @@ class Run {
         scene.lost(number);
     }
 
-    void read(unsigned number, const ToNode& message) {
+    void read(unsigned number, const Message& message) {
         Node& node = nodes_[number];
-        if (std::holds_alternative<Fetch>(message)) {
-            if (chance(10)) return scene.say(number, Failed{std::nullopt, "no documents"});
+        if (as<Fetch>(message)) {
+            if (chance(10)) return scene.say(number, Alone{std::nullopt, "no documents"});
             scene.documents(number);
             have(number);
         }
-        if (std::holds_alternative<Documents>(message)) have(number);
+        if (as<Documents>(message)) have(number);
         if (const auto* plan = std::get_if<Plan>(&message)) {
             node.is_planned = true;
             for (unsigned layer = 0; layer < layer_count; ++layer)
@@ -139,7 +139,7 @@ class Run {
             if (chance(5)) {
                 ++replaced[layer];
                 node.owns[layer] = false;
-                return scene.say(number, Failed{layer, "the registry broke"});
+                return scene.say(number, Alone{layer, "the registry broke"});
             }
             node.has[layer] = true;
             return scene.sealed(number, layer);
@@ -153,7 +153,7 @@ class Run {
             node.has[layer] = true;
             return scene.say(number, Done{layer});
         }
-        if (all_dead) scene.say(number, Failed{layer, "no source answers"});
+        if (all_dead) scene.say(number, Alone{layer, "no source answers"});
     }
 
     std::mt19937 random;
@@ -193,7 +193,7 @@ TEST_CASE("tracker: what makes no sense is passed over", "[share]") {
     CHECK(scene.count<Plan>(1) == 1);
     scene.sealed(1, 4095);
     scene.say(1, Done{4095});
-    scene.say(1, Failed{4095, "x"});
+    scene.say(1, Alone{4095, "x"});
     scene.say(1, Complaint{key_of(1), 4095, Fault::wrong, "x"});
     scene.say(1, Complaint{key_of(9), 0, Fault::silent, "x"});
     scene.hello(1);
@@ -208,7 +208,7 @@ TEST_CASE("tracker: an image without layers", "[share]") {
     scene.have(1, "");
     REQUIRE(scene.count<Plan>(1) == 1);
     scene.say(1, Finished{});
-    CHECK(scene.count<End>(1) == 1);
+    CHECK(scene.count<Finished>(1) == 1);
 }
 
 TEST_CASE("tracker: a thousand nodes with fifty layers have their plans in seconds of one CPU", "[share]") {

@@ -24,13 +24,14 @@ Hello hello_of(const TrackerClient& client, unsigned rank) {
 }
 
 /// The next message, which is of this kind.
-template <typename Message>
-Message next(TrackerClient& client) {
+template <typename Kind>
+Kind next(TrackerClient& client) {
     auto message = client.receive(seconds(8) * fixtures::slowness());
     REQUIRE(message);
     INFO(words_of(*message).substr(0, 200));
-    REQUIRE(std::holds_alternative<Message>(*message));
-    return std::get<Message>(*message);
+    auto out = as<Kind>(*message);
+    REQUIRE(out);
+    return *out;
 }
 
 void send_text(const Fd& socket, const std::string& text) {
@@ -61,13 +62,13 @@ TEST_CASE("share: two nodes and srun's process bring an image together", "[share
     bool one_owns = next<Plan>(one).layers.at(0).is_owner, two_owns = next<Plan>(two).layers.at(0).is_owner;
     CHECK(one_owns != two_owns);
     TrackerClient &owner = one_owns ? one : two, &other = one_owns ? two : one;
-    owner.send(Sealed{0, 9, pieces_one});
+    owner.send(Done{0, LayerSeal{9, pieces_one}});
     CHECK(next<Sealed>(other).pieces == pieces_one);
     owner.send(Finished{});
     CHECK_FALSE(other.receive(milliseconds(50)));
     other.send(Finished{});
-    next<End>(one);
-    next<End>(two);
+    next<Finished>(one);
+    next<Finished>(two);
 }
 
 TEST_CASE("share: a node that goes is lost at once", "[share]") {
@@ -96,7 +97,7 @@ TEST_CASE("share: who does not know the secret, or breaks off, is not heard and 
         CHECK(text_until_end(stranger).empty());
     }
     // One who knows it, but says what is no message.
-    Session session(Session::End::node, server.secret, "nonce");
+    Session session(Sender::node, server.secret, "nonce");
     Fd odd = server.stranger();
     send_text(odd, session.greeting() + "\n");
     char buffer[4096];
@@ -112,7 +113,7 @@ TEST_CASE("share: who does not know the secret, or breaks off, is not heard and 
 
 TEST_CASE("share: a greeting that was heard and is said again makes nobody a node of the step", "[share]") {
     TrackerProcess server(2);
-    Session honest(Session::End::node, server.secret, "nonce");
+    Session honest(Sender::node, server.secret, "nonce");
     Fd replay = server.stranger();
     send_text(replay, honest.greeting() + "\n");
     char buffer[4096];
@@ -152,7 +153,7 @@ TEST_CASE("share: a node of another release is told so", "[share][release]") {
     Fd other = server.stranger();
     std::string words = "berth-share-9 nonce what ever";
     send_text(other, cat(words, ' ', oci::hmac_sha256(server.secret, words + "\nnode"), '\n'));
-    Session node(Session::End::node, server.secret, "nonce");
+    Session node(Sender::node, server.secret, "nonce");
     std::string answer = text_until_end(other);
     REQUIRE(answer.ends_with('\n'));
     answer.pop_back();

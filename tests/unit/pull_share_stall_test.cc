@@ -86,10 +86,10 @@ class Step {
         if (!node.is_alone) tell_progress(number);
     }
 
-    void read(unsigned number, const ToNode& message) {
+    void read(unsigned number, const Message& message) {
         Node& node = nodes_[number];
-        if (std::holds_alternative<Fetch>(message)) scene_.documents(number), have(number);
-        if (std::holds_alternative<Documents>(message)) have(number);
+        if (as<Fetch>(message)) scene_.documents(number), have(number);
+        if (as<Documents>(message)) have(number);
         if (const auto* plan = std::get_if<Plan>(&message)) {
             node.is_planned = true;
             for (unsigned layer = 0; layer < layer_count; ++layer)

@@ -238,7 +238,7 @@ TEST_CASE("tracker: nodes are released though one of the step never came, while 
         scene.pass(1000);
         for (unsigned node : {1, 2}) scene.say(node, Progress{mega, 0});
     }
-    for (unsigned node : {1, 2}) CHECK(scene.count<End>(node) == 1);
+    for (unsigned node : {1, 2}) CHECK(scene.count<Finished>(node) == 1);
 }
 
 TEST_CASE("tracker: a slow node does not follow a lost owner", "[share]") {

@@ -21,6 +21,29 @@ inline std::string key_of(unsigned node) {
     return cat("sha256//", oci::encode_base64(hash + std::string(32 - hash.size(), 'k')));
 }
 
+/// To a node: it is to ask the registry for the documents.
+struct Fetch {};
+/// Done with a seal.
+struct Sealed {
+    Digest pieces;
+};
+
+/// The message when it is one of this kind. Documents without any are a Fetch, Done with a seal is a Sealed.
+template <typename Kind>
+std::optional<Kind> as(const Message& message) {
+    const auto* documents = std::get_if<Documents>(&message);
+    const auto* done = std::get_if<Done>(&message);
+    if constexpr (std::is_same_v<Kind, Fetch>)
+        return documents != nullptr && documents->documents.empty() ? std::optional(Fetch{}) : std::nullopt;
+    else if constexpr (std::is_same_v<Kind, Sealed>)
+        return done != nullptr && done->seal ? std::optional(Sealed{done->seal->chunks}) : std::nullopt;
+    else if (const auto* it = std::get_if<Kind>(&message);
+             it != nullptr && !(done != nullptr && done->seal) &&
+             !(documents != nullptr && documents->documents.empty()))
+        return *it;
+    return std::nullopt;
+}
+
 /// Nodes are numbered from 1; their rank is one less.
 class Scene {
   public:
@@ -28,7 +51,7 @@ class Scene {
 
     explicit Scene(unsigned nodes) : tracker(nodes) {}
 
-    void say(unsigned node, const FromNode& message) { take(tracker.take(node, message, now)); }
+    void say(unsigned node, const Message& message) { take(tracker.take(node, message, now)); }
     void hello(unsigned node, const Digest& image = image_a, uint64_t link = 0) {
         Peer self{cat("n", node), cat("192.0.2.", node % 250), 4000, key_of(node)};
         say(node, Hello{self, node - 1, image, release, link});
@@ -49,7 +72,7 @@ class Scene {
         for (unsigned node = 1; node <= flags.size(); ++node) have(node, flags[node - 1]);
     }
     void sealed(unsigned node, unsigned layer, const Digest& pieces = pieces_one) {
-        say(node, Sealed{layer, 9, pieces});
+        say(node, Done{layer, LayerSeal{9, pieces}});
     }
     void lost(unsigned node) { take(tracker.lost(node, now)); }
     void pass(unsigned milliseconds) {
@@ -59,21 +82,21 @@ class Scene {
         }
     }
 
-    template <typename Message>
-    std::vector<Message> all(unsigned node) {
-        std::vector<Message> out;
-        for (const ToNode& message : got[node])
-            if (const auto* it = std::get_if<Message>(&message)) out.push_back(*it);
+    template <typename Kind>
+    std::vector<Kind> all(unsigned node) {
+        std::vector<Kind> out;
+        for (const Message& message : got[node])
+            if (auto it = as<Kind>(message)) out.push_back(*it);
         return out;
     }
-    template <typename Message>
+    template <typename Kind>
     size_t count(unsigned node) {
-        return all<Message>(node).size();
+        return all<Kind>(node).size();
     }
     /// The last role that the node was given for the layer, with its sources as names; "own" for an owner.
     std::string role(unsigned node, unsigned layer, unsigned stripe = 0) {
         std::string out = "none";
-        for (const ToNode& message : got[node]) {
+        for (const Message& message : got[node]) {
             if (const auto* plan = std::get_if<Plan>(&message))
                 out = text_of(plan->layers.at(layer), plan->peers, stripe);
             if (const auto* later = std::get_if<NewRole>(&message); later != nullptr && later->layer == layer)
@@ -103,7 +126,7 @@ class Scene {
     Tracker tracker;
     uint64_t unit = mega;  ///< size of the first layer; each further one has one more
     Time now = Time{} + std::chrono::hours(1);
-    std::map<uint64_t, std::vector<ToNode>> got;
+    std::map<uint64_t, std::vector<Message>> got;
 
   private:
     void take(const std::vector<Outgoing>& messages) {

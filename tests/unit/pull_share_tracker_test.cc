@@ -29,7 +29,7 @@ TEST_CASE("tracker: another node brings the documents when the first is lost, or
         CHECK(scene.count<Fetch>(2) == 1);
     }
     SECTION("failed") {
-        scene.say(1, Failed{std::nullopt, "401"});
+        scene.say(1, Alone{std::nullopt, "401"});
         CHECK(scene.count<Fetch>(2) == 1);
         scene.documents(2);
         CHECK(scene.count<Documents>(1) == 1);
@@ -48,8 +48,8 @@ TEST_CASE("tracker: another node brings the documents when the first is lost, or
 TEST_CASE("tracker: after two nodes that could not bring the documents everybody pulls alone", "[share]") {
     Scene scene(4);
     for (unsigned node : {1, 2, 3}) scene.hello(node);
-    scene.say(1, Failed{std::nullopt, "401"});
-    scene.say(2, Failed{std::nullopt, "the registry says no"});
+    scene.say(1, Alone{std::nullopt, "401"});
+    scene.say(2, Alone{std::nullopt, "the registry says no"});
     scene.hello(4);
     for (unsigned node : {1, 2, 3, 4}) {
         REQUIRE(scene.count<Alone>(node) == 1);
@@ -62,7 +62,7 @@ TEST_CASE("tracker: after two nodes that could not bring the documents everybody
 TEST_CASE("tracker: one that could not bring the documents and has nobody else is not kept waiting", "[share]") {
     Scene scene(2);
     scene.hello(1);
-    scene.say(1, Failed{std::nullopt, "401"});
+    scene.say(1, Alone{std::nullopt, "401"});
     CHECK(scene.count<Alone>(1) == 1);
     scene.hello(2);
     CHECK(scene.count<Fetch>(2) == 1);
@@ -164,7 +164,7 @@ TEST_CASE("tracker: a step in which all have everything has nothing to do, and e
         CHECK(scene.role(node, 0).empty());
         scene.say(node, Finished{});
     }
-    for (unsigned node : {1, 2, 3}) CHECK(scene.count<End>(node) == 1);
+    for (unsigned node : {1, 2, 3}) CHECK(scene.count<Finished>(node) == 1);
 }
 
 TEST_CASE("tracker: that a layer is sealed is told to all that lack it, and to late ones behind their plan",
@@ -213,11 +213,11 @@ TEST_CASE("tracker: an owner that failed becomes a receiver; after the second on
     Scene scene(4);
     scene.all_come({"00", "00", "00", "00"});
     unsigned first = scene.owners(0, 4).at(0);
-    scene.say(first, Failed{0, "disk full"});
+    scene.say(first, Alone{0, "disk full"});
     unsigned second = scene.owners(0, 4).at(0);
     CHECK(second != first);
     CHECK(scene.role(first, 0) == cat("n", second));
-    scene.say(second, Failed{0, "it was 503"});
+    scene.say(second, Alone{0, "it was 503"});
     for (unsigned node = 1; node <= 4; ++node) {
         REQUIRE(scene.count<Alone>(node) == 1);
         CHECK(scene.all<Alone>(node)[0].layer == 0U);
@@ -227,8 +227,8 @@ TEST_CASE("tracker: an owner that failed becomes a receiver; after the second on
     Scene late(3);
     late.all_come({"0", "0"});
     late.pass(600);
-    late.say(late.owners(0, 2).at(0), Failed{0, "a"});
-    late.say(late.owners(0, 2).at(0), Failed{0, "b"});
+    late.say(late.owners(0, 2).at(0), Alone{0, "a"});
+    late.say(late.owners(0, 2).at(0), Alone{0, "b"});
     late.hello(3);
     late.have(3, "0");
     REQUIRE(late.count<Alone>(3) == 1);
@@ -331,7 +331,7 @@ TEST_CASE("tracker: an owner that nobody reaches is replaced by one that lacks t
     unsigned owner = scene.owners(0, 3).at(0), one = owner == 1 ? 2 : 1, two = 6 - owner - one;
     scene.say(one, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
     scene.say(two, Complaint{key_of(owner), 0, Fault::silent, "no answer"});
-    scene.say(one, Failed{0, "no source answers"});
+    scene.say(one, Alone{0, "no source answers"});
     CHECK(scene.count<Alone>(one) + scene.count<Alone>(two) == 0);
     bool is_one = scene.role(one, 0) == "own", is_two = scene.role(two, 0) == "own";
     CHECK(is_one != is_two);
@@ -370,7 +370,7 @@ TEST_CASE("tracker: a receiver that none of its sources serves pulls that layer 
     Scene scene(3);
     scene.all_come({"00", "00", "00"});
     unsigned owner = scene.owners(0, 3).at(0), one = owner == 1 ? 2 : 1;
-    scene.say(one, Failed{0, "no source answers"});
+    scene.say(one, Alone{0, "no source answers"});
     REQUIRE(scene.count<Alone>(one) == 1);
     CHECK(scene.all<Alone>(one)[0].layer == 0U);
     scene.sealed(owner, 0);
@@ -440,10 +440,10 @@ TEST_CASE("tracker: all are released when all have finished, and everybody has c
     scene.say(2, Finished{});
     SECTION("the last one has not come") {
         scene.pass(1900);
-        CHECK(scene.count<End>(1) == 0);
+        CHECK(scene.count<Finished>(1) == 0);
         scene.pass(200);
-        CHECK(scene.count<End>(1) == 1);
-        CHECK(scene.count<End>(2) == 1);
+        CHECK(scene.count<Finished>(1) == 1);
+        CHECK(scene.count<Finished>(2) == 1);
         // Who comes then begins anew, with the documents that are known.
         scene.hello(3);
         CHECK(scene.count<Documents>(3) == 1);
@@ -452,21 +452,21 @@ TEST_CASE("tracker: all are released when all have finished, and everybody has c
         scene.pass(200);
         CHECK(scene.role(3, 0) == "own");
         scene.say(3, Finished{});
-        CHECK(scene.count<End>(3) == 1);
-        CHECK(scene.count<End>(2) == 1);
+        CHECK(scene.count<Finished>(3) == 1);
+        CHECK(scene.count<Finished>(2) == 1);
     }
     SECTION("it comes") {
         scene.hello(3);
         scene.have(3, "0");
         CHECK_FALSE(scene.role(3, 0).empty());
-        CHECK(scene.count<End>(1) == 0);
+        CHECK(scene.count<Finished>(1) == 0);
         scene.say(3, Finished{});
-        CHECK(scene.count<End>(1) == 1);
+        CHECK(scene.count<Finished>(1) == 1);
     }
     SECTION("it comes and is lost") {
         scene.hello(3);
         scene.lost(3);
-        CHECK(scene.count<End>(1) == 1);
+        CHECK(scene.count<Finished>(1) == 1);
     }
 }
 
@@ -474,7 +474,7 @@ TEST_CASE("tracker: a node that gives up is let go, and its layers go to another
     Scene scene(3);
     scene.all_come({"000", "000", "000"});
     unsigned owner = scene.owners(0, 3).at(0);
-    scene.say(owner, Failed{std::nullopt, "no room for the image"});
+    scene.say(owner, Alone{std::nullopt, "no room for the image"});
     CHECK(scene.count<Alone>(owner) == 1);
     for (unsigned layer = 0; layer < 3; ++layer) {
         Nodes owners;

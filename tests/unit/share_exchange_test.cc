@@ -21,7 +21,7 @@ std::string told(const std::vector<Outgoing>& messages) {
     std::string out;
     for (const Outgoing& message : messages) {
         out += cat(out.empty() ? "" : "; ", message.to, ":");
-        if (const auto* roster = std::get_if<Roster>(&message.message)) {
+        if (const auto* roster = std::get_if<Plan>(&message.message)) {
             out += cat("roster ", roster->own ? std::to_string(*roster->own) : "-");
             for (const Peer& peer : roster->peers) out += cat(" ", peer.node);
         } else {
@@ -149,9 +149,12 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
     Gathering::Time now{};
     Digest image = oci::sha256_of("image");
     std::vector<Outgoing> out;
+    auto hello = [&](unsigned rank, uint64_t its_release) {
+        return Hello{{cat("n", rank), "192.0.2.1", 1, "k"}, rank, image, its_release, 0, true};
+    };
     auto enter = [&](Connection from, unsigned rank, Gathering::Step step) {
         out.clear();
-        gathering.take(from, Enter{{cat("n", rank), "192.0.2.1", 1, "k"}, rank, image, pieces_release}, now, step, out);
+        gathering.take(from, hello(rank, release), now, step, out);
         return told(out);
     };
     auto tick = [&](Gathering::Step step) {
@@ -187,20 +190,20 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
     }
     SECTION("another release") {
         out.clear();
-        gathering.take(20, Enter{{"n9", "192.0.2.1", 1, "k"}, 9, image, pieces_release + 1}, now, {3, 0}, out);
+        gathering.take(20, hello(9, release + 1), now, {3, 0}, out);
         CHECK_THAT(told(out), Contains("20:alone"));
     }
     SECTION("nobody goes before everybody has everything, and who has gone is not waited for") {
         enter(12, 0, {3, 0});
         out.clear();
-        gathering.take(10, Proved{3}, now, {3, 0}, out);
-        CHECK(told(out) == "12:proved 3; 11:proved 3");
-        CHECK(enter(13, 5, {4, 0}) == "13:roster - n0 n1 n2; 13:proved 3");
+        gathering.take(10, Done{3}, now, {3, 0}, out);
+        CHECK(told(out) == "12:done 3; 11:done 3");
+        CHECK(enter(13, 5, {4, 0}) == "13:roster - n0 n1 n2; 13:done 3");
         out.clear();
         for (Connection from : {10, 11, 13}) gathering.take(from, Finished{}, now, {4, 0}, out);
         CHECK(out.empty());
         gathering.lost(12, now, {4, 0}, out);
-        CHECK(told(out) == "10:gone 0; 11:gone 0; 13:gone 0; 10:end; 11:end; 13:end");
+        CHECK(told(out) == "10:gone 0; 11:gone 0; 13:gone 0; 10:finished; 11:finished; 13:finished");
         CHECK(gathering.is_empty());
         // Who comes now has nobody to ask.
         CHECK(enter(14, 6, {5, 0}).empty());

@@ -165,7 +165,7 @@ class Relay {
 };
 
 void seal_like(GrowingLayer& layer, const GrowingLayer& owner) {
-    layer.seal(owner.sealed()->size, owner.sealed()->pieces);
+    layer.seal(*owner.sealed());
 }
 
 }  // namespace

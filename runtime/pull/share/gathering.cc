@@ -16,20 +16,20 @@ bool Gathering::is_empty() const {
     return std::ranges::all_of(members_, [](const Member& member) { return member.is_gone; });
 }
 
-void Gathering::take(Connection from, const FromNode& message, Time now, Step step, std::vector<Outgoing>& out) {
+void Gathering::take(Connection from, const Message& message, Time now, Step step, std::vector<Outgoing>& out) {
     auto sender = std::ranges::find(members_, from, &Member::connection);
-    if (const auto* it = std::get_if<Enter>(&message); it != nullptr && sender == members_.end()) {
+    if (const auto* it = std::get_if<Hello>(&message); it != nullptr && sender == members_.end()) {
         enter(from, *it, now, out);
     } else if (sender != members_.end() && std::holds_alternative<Finished>(message)) {
         sender->is_finished = true;
-    } else if (const auto* proved = std::get_if<Proved>(&message); proved != nullptr && sender != members_.end()) {
+    } else if (const auto* proved = std::get_if<Done>(&message); proved != nullptr && sender != members_.end()) {
         proved_.push_back(*proved);
         tell_others(from, *proved, out);
     }
     settle(now, step, out);
 }
 
-void Gathering::tell_others(Connection from, const ToNode& message, std::vector<Outgoing>& out) const {
+void Gathering::tell_others(Connection from, const Message& message, std::vector<Outgoing>& out) const {
     for (const Member& other : members_)
         if (!other.is_gone && other.connection != from) out.push_back({other.connection, message});
 }
@@ -46,8 +46,8 @@ void Gathering::lost(Connection from, Time now, Step step, std::vector<Outgoing>
 
 void Gathering::tick(Time now, Step step, std::vector<Outgoing>& out) { settle(now, step, out); }
 
-void Gathering::enter(Connection from, const Enter& message, Time now, std::vector<Outgoing>& out) {
-    if (message.release != pieces_release) {
+void Gathering::enter(Connection from, const Hello& message, Time now, std::vector<Outgoing>& out) {
+    if (message.release != release) {
         out.push_back({from, Alone{std::nullopt, "srun's berth is of another release"}});
         return;
     }
@@ -58,10 +58,10 @@ void Gathering::enter(Connection from, const Enter& message, Time now, std::vect
     members_.push_back({from, message.self, message.rank});
     if (!is_told_) return;
     // Nobody asks one that comes later for anything.
-    out.push_back({from, Roster{std::nullopt, roster_}});
+    out.push_back({from, Plan{std::nullopt, roster_, {}}});
     for (unsigned place = 0; place < roster_.size(); ++place)
         if (members_[place].is_gone) out.push_back({from, Gone{place}});
-    for (const Proved& proved : proved_) out.push_back({from, proved});
+    for (const Done& proved : proved_) out.push_back({from, proved});
 }
 
 bool Gathering::is_time(Time now, Step step) const {
@@ -77,7 +77,7 @@ void Gathering::tell(std::vector<Outgoing>& out) {
     std::erase_if(members_, [](const Member& member) { return member.is_gone; });
     std::ranges::stable_sort(members_, {}, &Member::rank);
     for (const Member& member : members_) roster_.push_back(member.self);
-    for (unsigned i = 0; i < members_.size(); ++i) out.push_back({members_[i].connection, Roster{i, roster_}});
+    for (unsigned i = 0; i < members_.size(); ++i) out.push_back({members_[i].connection, Plan{i, roster_, {}}});
 }
 
 /// Who has everything stays for those that have not.
@@ -88,7 +88,7 @@ void Gathering::settle(Time now, Step step, std::vector<Outgoing>& out) {
     });
     if (!is_over) return;
     for (Member& member : members_)
-        if (!member.is_gone) out.push_back({member.connection, End{}});
+        if (!member.is_gone) out.push_back({member.connection, Finished{}});
     for (Member& member : members_) member.is_gone = true;
 }
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "runtime/pull/share/outgoing.hh"
+#include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
 
@@ -20,7 +20,7 @@ class Gathering {
 
     /// What is to be sent goes to `out`. Who has gone is told to the others, so that all of them ask the same ones
     /// for what it was to bring.
-    void take(Connection from, const FromNode& message, Time now, Step step, std::vector<Outgoing>& out);
+    void take(Connection from, const Message& message, Time now, Step step, std::vector<Outgoing>& out);
     void lost(Connection from, Time now, Step step, std::vector<Outgoing>& out);
     void tick(Time now, Step step, std::vector<Outgoing>& out);
 
@@ -34,14 +34,14 @@ class Gathering {
         unsigned rank = 0;
         bool is_finished = false, is_gone = false;
     };
-    void enter(Connection from, const Enter& message, Time now, std::vector<Outgoing>& out);
+    void enter(Connection from, const Hello& message, Time now, std::vector<Outgoing>& out);
     void settle(Time now, Step step, std::vector<Outgoing>& out);
     bool is_time(Time now, Step step) const;
     void tell(std::vector<Outgoing>& out);
-    void tell_others(Connection from, const ToNode& message, std::vector<Outgoing>& out) const;
+    void tell_others(Connection from, const Message& message, std::vector<Outgoing>& out) const;
 
     std::vector<Member> members_;  ///< once it is told: those of the roster, in its order, then who came later
-    std::vector<Proved> proved_;
+    std::vector<Done> proved_;
     std::vector<Peer> roster_;  ///< once it is told
     bool is_told_ = false;
     Time first_{}, last_{};

@@ -37,7 +37,7 @@ struct KnownLayer {
     std::shared_ptr<GrowingLayer> growing;
     uint64_t size = 0;
     Fd file;                             ///< where it was here from the start
-    std::string owner = {};              ///< of what is received; see Sealed
+    std::string owner = {};              ///< of what is received; see LayerSeal
     Member::Role role = Member::Role::receive;
     std::shared_ptr<SourceList> sources = std::make_shared<SourceList>();
     bool is_seed = false;                ///< is served from `file`
@@ -85,15 +85,15 @@ struct Member::Impl {
     ~Impl();
 
     void listen();
-    void take(ToNode& message);
+    void take(Message& message);
     void take_plan(Plan& plan);
     void take_role(unsigned index, const LayerRole& role, const std::vector<Peer>& peers);
     void take_alone(const Alone& alone);
-    void take_sealed(const Sealed& sealed);
+    void take_done(const Done& done);
     void be_alone(const std::string& reason);
     void serve_stored();
     void serve_stored(const Digest& diff_id, int file);
-    void send(const FromNode& message);
+    void send(const Message& message);
     void wait_for_turn(unsigned index);
     void set_coming(unsigned index, KnownLayer::Coming coming);
     void report_progress();
@@ -143,7 +143,7 @@ Member::Impl::~Impl() {
     seeder.join();
 }
 
-void Member::Impl::send(const FromNode& message) {
+void Member::Impl::send(const Message& message) {
     try {
         tracker.send(message);
     } catch (const Error& error) {
@@ -166,9 +166,9 @@ void Member::Impl::report_progress() {
         std::lock_guard lock(mutex);
         for (const KnownLayer& layer : layers) {
             for (uint64_t bytes : layer.behind) progress.behind += bytes;
-            uint32_t pieces = 0;
-            for (unsigned stripe = 0; stripe < stripe_count; ++stripe) pieces += layer.growing->count(stripe);
-            progress.layers.push_back({pieces, layer.coming == KnownLayer::Coming::yes});
+            uint32_t chunks = 0;
+            for (unsigned stripe = 0; stripe < stripe_count; ++stripe) chunks += layer.growing->count(stripe);
+            progress.layers.push_back({chunks, layer.coming == KnownLayer::Coming::yes});
         }
     }
     send(progress);
@@ -198,20 +198,16 @@ void Member::Impl::listen() {
     }
 }
 
-void Member::Impl::take(ToNode& message) {
+void Member::Impl::take(Message& message) {
     std::visit(Overloaded{
-                   [&](Fetch&) {
-                       std::lock_guard lock(mutex);
-                       must_fetch = true;
-                       changed.notify_all();
-                   },
                    [&](Documents& told) {
                        std::lock_guard lock(mutex);
-                       documents = std::move(told.documents);
+                       must_fetch = told.documents.empty();
+                       if (!must_fetch) documents = std::move(told.documents);
                        changed.notify_all();
                    },
                    [&](Plan& plan) { take_plan(plan); },
-                   [&](Sealed& sealed) { take_sealed(sealed); },
+                   [&](Done& done) { take_done(done); },
                    [&](NewRole& changed_role) {
                        std::lock_guard lock(mutex);
                        if (changed_role.layer < layers.size())
@@ -221,13 +217,13 @@ void Member::Impl::take(ToNode& message) {
                    [&](StepStatus& status) {
                        if (settings.status) settings.status(status);
                    },
-                   // Of images that have started, in which a member has no part.
-                   [&](Roster&) {}, [&](Proved&) {}, [&](Gone&) {},
-                   [&](End&) {
+                   [&](Finished&) {
                        std::lock_guard lock(mutex);
                        is_ended = true;
                        changed.notify_all();
                    },
+                   // What nodes say, and what is said of images that run already.
+                   [](auto&) {},
                },
                message);
 }
@@ -257,14 +253,14 @@ void Member::Impl::take_alone(const Alone& alone) {
     if (*alone.layer < layers.size()) layers[*alone.layer].role = Role::alone;
 }
 
-void Member::Impl::take_sealed(const Sealed& sealed) {
+void Member::Impl::take_done(const Done& done) {
     std::lock_guard lock(mutex);
-    if (sealed.layer >= layers.size()) return;
-    KnownLayer& layer = layers[sealed.layer];
+    if (done.layer >= layers.size() || !done.seal) return;
+    KnownLayer& layer = layers[done.layer];
     // An owner knows better.
     if (layer.role != Role::receive || layer.file) return;
-    layer.growing->seal(sealed.size, sealed.pieces);
-    layer.owner = sealed.owner;
+    layer.growing->seal(*done.seal);
+    layer.owner = done.seal->owner;
 }
 
 /// In a thread: the pieces of layers that were here, one layer after the other.
@@ -286,10 +282,9 @@ void Member::Impl::serve_stored(const Digest& diff_id, int file) {
     try {
         ChunkPump pump(*layer.growing, descriptor_of(file, what), what);
         pump.finish();
-        auto sealed = layer.growing->sealed();
-        send(Sealed{index_of(diff_id), sealed->size, sealed->pieces});
+        send(Done{index_of(diff_id), layer.growing->sealed()});
     } catch (const Error& error) {
-        send(Failed{index_of(diff_id), error.what()});
+        send(Alone{index_of(diff_id), error.what()});
     }
 }
 
@@ -327,7 +322,7 @@ std::optional<std::vector<SharedDocument>> Member::documents() {
 }
 
 void Member::tell_documents(std::vector<SharedDocument> documents) { impl_->send(Documents{std::move(documents)}); }
-void Member::fail_documents(const std::string& reason) { impl_->send(Failed{std::nullopt, reason}); }
+void Member::fail_documents(const std::string& reason) { impl_->send(Alone{std::nullopt, reason}); }
 
 void Member::join(std::vector<SharedLayer> layers) {
     Have have;
@@ -407,7 +402,7 @@ std::string Member::owner(const Digest& layer) const {
 
 void Member::tell_sealed(const Digest& layer) {
     auto sealed = impl_->known(layer).growing->sealed();
-    if (role(layer) != Role::alone && sealed) impl_->send(Sealed{impl_->index_of(layer), sealed->size, sealed->pieces});
+    if (role(layer) != Role::alone && sealed) impl_->send(Done{impl_->index_of(layer), sealed});
 }
 
 void Member::tell_done(const Digest& layer) {
@@ -415,7 +410,7 @@ void Member::tell_done(const Digest& layer) {
 }
 
 void Member::tell_failed(const Digest& layer, const std::string& reason) {
-    if (role(layer) != Role::alone) impl_->send(Failed{impl_->index_of(layer), reason});
+    if (role(layer) != Role::alone) impl_->send(Alone{impl_->index_of(layer), reason});
 }
 
 void Member::leave_to_others(const Digest& layer, const std::string& reason) {

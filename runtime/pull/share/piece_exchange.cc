@@ -40,8 +40,8 @@ struct PieceExchange::Impl {
 
     void enter();
     void listen();
-    void take(const ToNode& message);
-    Roster wait_for_roster();
+    void take(const Message& message);
+    Plan wait_for_roster();
     void share_out(const std::vector<uint32_t>& profile);
     void set_gone(unsigned node);
     void set_owners(PieceOwners next);
@@ -58,7 +58,7 @@ struct PieceExchange::Impl {
     std::shared_ptr<LazyImage> image;
     TrackerClient tracker;
     std::unique_ptr<LayerServer> server;
-    Roster roster;
+    Plan roster;
     /// The newest; and all, since nobody waits for those who still read an old one. One more for each node that goes,
     /// 160 kB where the image has 20 GB.
     std::atomic<const PieceOwners*> owners = nullptr;
@@ -69,7 +69,7 @@ struct PieceExchange::Impl {
 
     mutable std::mutex mutex;  ///< of what follows
     std::condition_variable changed;
-    std::optional<Roster> told;
+    std::optional<Plan> told;
     std::string alone;  ///< why the tracker is of no use
     std::set<unsigned> proved;
     std::set<unsigned> gone;  ///< who went before there were owners
@@ -118,8 +118,11 @@ void PieceExchange::Impl::enter() {
                                                           .rate = settings.rate});
     server->offer(image);
     std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
-    tracker.send(Enter{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
-                       settings.image, pieces_release});
+    tracker.send(Hello{.self = {settings.place.node, address, server->port(), identity.pin},
+                       .rank = settings.place.rank,
+                       .image = settings.image,
+                       .release = release,
+                       .is_lazy = true});
 }
 
 void PieceExchange::Impl::listen() {
@@ -137,17 +140,17 @@ void PieceExchange::Impl::listen() {
     }
 }
 
-void PieceExchange::Impl::take(const ToNode& message) {
+void PieceExchange::Impl::take(const Message& message) {
     std::lock_guard lock(mutex);
-    if (const auto* it = std::get_if<Roster>(&message)) told = *it;
-    if (const auto* it = std::get_if<Proved>(&message)) proved.insert(it->layer);
+    if (const auto* it = std::get_if<Plan>(&message)) told = *it;
+    if (const auto* it = std::get_if<Done>(&message)) proved.insert(it->layer);
     if (const auto* it = std::get_if<Gone>(&message)) set_gone(it->node);
     if (const auto* it = std::get_if<Alone>(&message)) alone = it->reason;
-    if (std::holds_alternative<End>(message)) is_ended = true;
+    if (std::holds_alternative<Finished>(message)) is_ended = true;
     changed.notify_all();
 }
 
-Roster PieceExchange::Impl::wait_for_roster() {
+Plan PieceExchange::Impl::wait_for_roster() {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, roster_patience, [&] { return told || !alone.empty() || is_ended; });
     if (!told) throw Error(alone.empty() ? "srun's berth does not say which nodes take part" : alone);
@@ -327,7 +330,7 @@ bool PieceExchange::is_to_prove(unsigned layer) const {
 
 void PieceExchange::tell_proved(unsigned layer) {
     try {
-        impl_->tracker.send(Proved{layer});
+        impl_->tracker.send(Done{layer});
     } catch (const Error&) {
         // The others prove it themselves.
     }

@@ -78,9 +78,9 @@ void GrowingLayer::add(uint32_t index, uint32_t size, const ChunkSum& sum) {
     changed_.notify_all();
 }
 
-void GrowingLayer::seal(uint64_t size, const Digest& pieces) {
+void GrowingLayer::seal(const LayerSeal& seal) {
     std::lock_guard lock(mutex_);
-    sealed_ = SealedAs{size, pieces};
+    sealed_ = seal;
     changed_.notify_all();
 }
 
@@ -95,7 +95,7 @@ bool GrowingLayer::is_given_up() const {
     return given_up_;
 }
 
-std::optional<GrowingLayer::SealedAs> GrowingLayer::sealed() const {
+std::optional<LayerSeal> GrowingLayer::sealed() const {
     std::lock_guard lock(mutex_);
     return sealed_;
 }
@@ -214,7 +214,7 @@ void ChunkPump::finish() {
         make(next_, size);
     }
     make(0, size);
-    layer_.seal(size, layer_.sum_of_sums());
+    layer_.seal({size, layer_.sum_of_sums()});
     is_done_ = true;
 }
 

@@ -17,7 +17,7 @@
 #include "runtime/base/digest.hh"
 #include "runtime/base/fd.hh"
 #include "runtime/pull/share/chunk_stream.hh"
-#include "runtime/pull/share/plan.hh"
+#include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
 
@@ -48,16 +48,12 @@ class GrowingLayer : public Offer {
     /// The piece is in the file.
     void add(uint32_t index, uint32_t size, const ChunkSum& sum);
     /// By the owner, who has all pieces but 0 added: adds that one too. By a receiver, when the owner has told it.
-    void seal(uint64_t size, const Digest& pieces);
+    void seal(const LayerSeal& seal);
     /// It will not come any more: who waits for it is told.
     void give_up();
     bool is_given_up() const;
 
-    struct SealedAs {
-        uint64_t size;
-        Digest pieces;
-    };
-    std::optional<SealedAs> sealed() const;
+    std::optional<LayerSeal> sealed() const;
     /// So many pieces of the stripe are here.
     uint32_t count(unsigned stripe) const;
     /// It is sealed, and all pieces of the stripe are here.
@@ -81,7 +77,7 @@ class GrowingLayer : public Offer {
     std::shared_ptr<Fd> file_;
     std::vector<std::optional<ChunkHead>> heads_;  ///< by index
     std::array<uint32_t, stripe_count> counts_ = {};
-    std::optional<SealedAs> sealed_;
+    std::optional<LayerSeal> sealed_;
     bool given_up_ = false;
 };
 

@@ -256,7 +256,7 @@ void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const Rec
     for (const std::exception_ptr& failure : failures)
         if (failure) std::rethrow_exception(failure);
     auto sealed = layer.sealed();
-    if (!sealed || layer.sum_of_sums() != sealed->pieces)
+    if (!sealed || layer.sum_of_sums() != sealed->chunks)
         throw NotShared("what other nodes sent is not what the layer's owner has");
 }
 

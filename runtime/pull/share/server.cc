@@ -63,7 +63,7 @@ class Server {
             if (!answer.empty()) connections_.send(from, answer);
             return connections_.close(from);
         }
-        Session session(Session::End::tracker, secret_, random_word());
+        Session session(Sender::tracker, secret_, random_word());
         if (!session.take_greeting(line)) return connections_.close(from);
         std::string answer = session.greeting();
         bool is_other_release = session.is_other_release();
@@ -77,7 +77,7 @@ class Server {
     /// Who was greeted may have repeated what it has heard: the code of a message depends on this end's nonce as well.
     void take_message(Connection from, Session& session, const std::string& line) {
         auto words = session.open(line);
-        auto message = words ? read_from_node(*words) : std::nullopt;
+        auto message = words ? read_message(*words, Sender::node) : std::nullopt;
         if (message) {
             connections_.accept(from);
             return send(tracker_.take(from, *message, Clock::now()));

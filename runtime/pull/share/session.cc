@@ -6,7 +6,6 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/agreement/agreement.hh"
-#include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
 
@@ -30,31 +29,31 @@ std::optional<std::string_view> unsealed(const std::string& secret, std::string_
 
 }  // namespace
 
-Session::Session(End end, std::string secret, std::string nonce)
+Session::Session(Sender end, std::string secret, std::string nonce)
     : end_(end), secret_(std::move(secret)), own_nonce_(std::move(nonce)) {}
 
 bool Session::is_greeting(std::string_view line) { return line.starts_with("berth-share-"); }
 
-std::string Session::context(End from, uint64_t number) const {
-    bool is_node = end_ == End::node;
-    return cat(from == End::node ? "node " : "srun ", is_node ? own_nonce_ : other_nonce_, ' ',
+std::string Session::context(Sender from, uint64_t number) const {
+    bool is_node = end_ == Sender::node;
+    return cat(from == Sender::node ? "node " : "srun ", is_node ? own_nonce_ : other_nonce_, ' ',
                is_node ? other_nonce_ : own_nonce_, ' ', number);
 }
 
 std::string Session::greeting() const {
     std::string words = cat(version, ' ', is_other_release_ ? "other" : own_nonce_);
-    return sealed(secret_, words, end_ == End::node ? "node" : cat("srun ", other_nonce_));
+    return sealed(secret_, words, end_ == Sender::node ? "node" : cat("srun ", other_nonce_));
 }
 
 bool Session::take_greeting(std::string_view line) {
     if (line.size() > greeting_limit || !is_greeting(line)) return false;
-    auto opened = unsealed(secret_, line, end_ == End::node ? cat("srun ", own_nonce_) : "node");
+    auto opened = unsealed(secret_, line, end_ == Sender::node ? cat("srun ", own_nonce_) : "node");
     if (!opened) return false;
     std::vector<std::string> words = split(*opened, ' ');
     if (words.size() < 2 || !is_word(words[1])) return false;
     other_nonce_ = words[1];
-    is_other_release_ = words[0] != version || (end_ == End::node && words[1] == "other");
-    if (is_other_release_ && end_ == End::node)
+    is_other_release_ = words[0] != version || (end_ == Sender::node && words[1] == "other");
+    if (is_other_release_ && end_ == Sender::node)
         throw Error("srun's berth is of another release, with which this node's cannot share");
     return true;
 }
@@ -63,7 +62,7 @@ std::string Session::seal(const std::string& words) { return sealed(secret_, wor
 
 std::optional<std::string_view> Session::open(std::string_view line) {
     if (line.size() > line_limit) return std::nullopt;
-    auto words = unsealed(secret_, line, context(end_ == End::node ? End::tracker : End::node, received_));
+    auto words = unsealed(secret_, line, context(end_ == Sender::node ? Sender::tracker : Sender::node, received_));
     if (words) ++received_;
     return words;
 }

@@ -14,15 +14,15 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/pull/share/messages.hh"
+
 namespace berth::pull::share {
 
 /// One end of a connection. Lines are without their end.
 class Session {
   public:
-    enum class End { node, tracker };
-
     /// `nonce` is never used twice.
-    Session(End end, std::string secret, std::string nonce);
+    Session(Sender end, std::string secret, std::string nonce);
 
     /// Whether a first line is of this conversation, in any version.
     static bool is_greeting(std::string_view line);
@@ -41,9 +41,9 @@ class Session {
     std::optional<std::string_view> open(std::string_view line);
 
   private:
-    std::string context(End from, uint64_t number) const;
+    std::string context(Sender from, uint64_t number) const;
 
-    End end_;
+    Sender end_;
     std::string secret_, own_nonce_, other_nonce_;
     uint64_t sent_ = 0, received_ = 0;
     bool is_other_release_ = false;

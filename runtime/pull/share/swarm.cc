@@ -15,7 +15,7 @@ constexpr auto sending_time = std::chrono::seconds(5);
 
 }  // namespace
 
-void Swarm::send(unsigned place, ToNode message) {
+void Swarm::send(unsigned place, Message message) {
     out_->push_back({members_[place].connection, std::move(message)});
 }
 
@@ -44,7 +44,7 @@ bool Swarm::lacks(unsigned place, unsigned layer) const {
     return member.stage == Stage::planned && (member.layers[layer] & (has | by_self)) == 0;
 }
 
-void Swarm::take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
+void Swarm::take(Connection from, const Message& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
     out_ = &out, now_ = now;
     // Those that only serve go on telling their progress.
     if (!std::holds_alternative<Progress>(message)) last_message_ = now;
@@ -56,16 +56,15 @@ void Swarm::take(Connection from, const FromNode& message, Time now, unsigned mi
     settle(now, missing);
 }
 
-void Swarm::dispatch(unsigned place, const FromNode& message, Time now) {
+void Swarm::dispatch(unsigned place, const Message& message, Time now) {
     Stage stage = members_[place].stage;
     // They have been told what they need.
     if (stage >= Stage::alone) return;
     if (const auto* it = std::get_if<Documents>(&message)) return take_documents(place, *it);
     if (const auto* it = std::get_if<Have>(&message)) return take_have(place, *it, now);
-    if (const auto* it = std::get_if<Failed>(&message)) return take_failed(place, *it);
+    if (const auto* it = std::get_if<Alone>(&message)) return take_failed(place, *it);
     if (stage != Stage::planned && stage != Stage::finished) return;
-    if (const auto* it = std::get_if<Sealed>(&message)) take_sealed(place, *it);
-    if (const auto* it = std::get_if<Done>(&message)) take_done(place, it->layer);
+    if (const auto* it = std::get_if<Done>(&message)) take_done(place, *it);
     if (const auto* it = std::get_if<Complaint>(&message)) take_complaint(place, *it, now);
     if (const auto* it = std::get_if<Progress>(&message)) take_progress(place, *it, now);
     if (std::holds_alternative<Finished>(message)) take_finished(place);
@@ -154,7 +153,7 @@ void Swarm::leave(unsigned place) {
 void Swarm::ask_for_documents(unsigned place) {
     members_[place].was_asked = true;
     move(place, Stage::asked);
-    send(place, Fetch{});
+    send(place, Documents{});
 }
 
 /// Another node is to bring the documents; where there is none, those who wait do not wait any longer.
@@ -255,27 +254,22 @@ void Swarm::make_plan() {
     }
 }
 
-void Swarm::take_sealed(unsigned place, const Sealed& sealed) {
-    if (sealed.layer >= layers_.size()) return;
-    Layer& layer = layers_[sealed.layer];
+void Swarm::take_done(unsigned place, const Done& done) {
+    if (done.layer >= layers_.size()) return;
+    Layer& layer = layers_[done.layer];
     layer.gone.erase(place);
-    members_[place].layers[sealed.layer] |= has | serves;
-    if (layer.sealed) {
-        if (layer.sealed->pieces == sealed.pieces) return;
+    members_[place].layers[done.layer] |= has | serves;
+    if (!done.seal) return;
+    if (layer.seal) {
+        if (layer.seal->chunks == done.seal->chunks) return;
         // Its file is another one than that of the first, with which it must not be mixed.
-        members_[place].layers[sealed.layer] |= failed;
-        return layer.owner == place ? replace_owner(sealed.layer) : tell_roles(sealed.layer);
+        members_[place].layers[done.layer] |= failed;
+        return layer.owner == place ? replace_owner(done.layer) : tell_roles(done.layer);
     }
-    layer.sealed = sealed;
-    layer.sealed->owner = members_[place].self.node;
+    layer.seal = done.seal;
+    layer.seal->owner = members_[place].self.node;
     for (unsigned other = 0; other < members_.size(); ++other)
-        if (other != place && lacks(other, sealed.layer)) send(other, *layer.sealed);
-}
-
-void Swarm::take_done(unsigned place, unsigned layer) {
-    if (layer >= layers_.size()) return;
-    layers_[layer].gone.erase(place);
-    members_[place].layers[layer] |= has | serves;
+        if (other != place && lacks(other, done.layer)) send(other, Done{done.layer, layer.seal});
 }
 
 void Swarm::take_finished(unsigned place) {
@@ -287,7 +281,7 @@ void Swarm::take_finished(unsigned place) {
     ++finished_;
 }
 
-void Swarm::take_failed(unsigned place, const Failed& message) {
+void Swarm::take_failed(unsigned place, const Alone& message) {
     Stage stage = members_[place].stage;
     if (!message.layer && stage == Stage::asked && !documents_) return documents_failed(place, message.reason);
     if (!message.layer) {
@@ -347,7 +341,7 @@ void Swarm::replace_owner(unsigned number) {
     auto is_trusted = [&](std::optional<unsigned> place) { return place && !members_[*place].is_distrusted; };
     bool is_brought = can_bring && !is_trusted(has_it) && (is_trusted(can_bring) || !has_it);
     layer.owner = is_brought ? can_bring : has_it;
-    if (is_brought) layer.sealed.reset();
+    if (is_brought) layer.seal.reset();
     layer.since = now_;
     if (layer.owner && layer.owner != before) {
         layer.gone.erase(*layer.owner);
@@ -376,7 +370,7 @@ std::optional<unsigned> Swarm::holder(unsigned layer) const {
 std::optional<unsigned> Swarm::next_owner(unsigned number) const {
     std::map<unsigned, uint64_t> load;
     for (const Layer& layer : layers_)
-        if (layer.owner && !layer.sealed) load[*layer.owner] += layer.size;
+        if (layer.owner && !layer.seal) load[*layer.owner] += layer.size;
     std::optional<unsigned> best;
     auto worth = [&](unsigned place) {
         const Member& member = members_[place];
@@ -415,7 +409,7 @@ void Swarm::leave_alone(unsigned place, unsigned layer, const std::string& reaso
 void Swarm::end() {
     for (unsigned place = 0; place < members_.size(); ++place)
         if (members_[place].stage == Stage::finished || members_[place].stage == Stage::alone) {
-            send(place, End{});
+            send(place, Finished{});
             move(place, Stage::gone);
         }
 }

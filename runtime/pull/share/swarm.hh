@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/pull/share/outgoing.hh"
+#include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
 
@@ -34,7 +34,7 @@ class Swarm {
     using Time = std::chrono::steady_clock::time_point;
 
     /// `missing` is how many of the step's nodes have not said Hello to anybody yet. What is to be sent goes to `out`.
-    void take(Connection from, const FromNode& message, Time now, unsigned missing, std::vector<Outgoing>& out);
+    void take(Connection from, const Message& message, Time now, unsigned missing, std::vector<Outgoing>& out);
     void lost(Connection from, Time now, unsigned missing, std::vector<Outgoing>& out);
     void tick(Time now, unsigned missing, std::vector<Outgoing>& out);
 
@@ -90,7 +90,7 @@ class Swarm {
     struct Layer {
         uint64_t size = 0;
         std::optional<unsigned> owner;  ///< its place
-        std::optional<Sealed> sealed;
+        std::optional<LayerSeal> seal;
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
         std::optional<unsigned> slow_owner;  ///< its place; another one brings the layer too
@@ -134,9 +134,8 @@ class Swarm {
     void make_serve(unsigned layer, unsigned place);
 
     // Afterwards.
-    void take_sealed(unsigned place, const Sealed& sealed);
-    void take_done(unsigned place, unsigned layer);
-    void take_failed(unsigned place, const Failed& message);
+    void take_done(unsigned place, const Done& done);
+    void take_failed(unsigned place, const Alone& message);
     void layer_failed(unsigned place, unsigned layer, const std::string& reason);
     void take_complaint(unsigned place, const Complaint& complaint, Time now);
     void distrust(unsigned place);
@@ -167,8 +166,8 @@ class Swarm {
     void settle(Time now, unsigned missing);
     void end();
 
-    void send(unsigned place, ToNode message);
-    void dispatch(unsigned place, const FromNode& message, Time now);
+    void send(unsigned place, Message message);
+    void dispatch(unsigned place, const Message& message, Time now);
 
     Patience patience_;
     std::vector<Outgoing>* out_ = nullptr;  ///< during a call

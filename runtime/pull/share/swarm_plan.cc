@@ -44,8 +44,8 @@ void Swarm::send_plan(unsigned place) {
         if (!lacks(place, layer)) continue;
         if (layers_[layer].is_given_up)
             leave_alone(place, layer, layers_[layer].reason);
-        else if (layers_[layer].sealed && layers_[layer].owner != place)
-            send(place, *layers_[layer].sealed);
+        else if (layers_[layer].seal && layers_[layer].owner != place)
+            send(place, Done{layer, layers_[layer].seal});
     }
 }
 
@@ -58,7 +58,7 @@ void Swarm::own_what_nobody_has(unsigned place) {
         layer.owner = holder(number);
         layer.since = now_;
         if (layer.owner) continue;
-        layer.sealed.reset();
+        layer.seal.reset();
         layer.owner = place;
     }
 }

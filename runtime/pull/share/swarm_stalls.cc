@@ -24,7 +24,7 @@ void Swarm::note_layers(unsigned place, const std::vector<LayerProgress>& layers
     member.awaited.resize(layers.size());
     for (size_t i = 0; i < layers.size(); ++i) {
         Awaited& awaited = member.awaited[i];
-        bool has_more = layers[i].pieces > awaited.progress.pieces;
+        bool has_more = layers[i].chunks > awaited.progress.chunks;
         if (has_more || !layers[i].is_awaited || !awaited.progress.is_awaited) awaited.moved = now;
         awaited.progress = layers[i];
     }
@@ -80,17 +80,17 @@ bool Swarm::is_stalled(unsigned number, unsigned place, std::chrono::millisecond
 /// Its owner is heard, and has something from the registry, or has been told by it to wait.
 bool Swarm::is_brought(const Layer& layer) const {
     return layer.owner && !members_[*layer.owner].is_silent && members_[*layer.owner].progress.is_at_work &&
-           !layer.sealed;
+           !layer.seal;
 }
 
 /// Some other node that is heard, and sends.
 bool Swarm::has_more(unsigned number, unsigned place) const {
-    uint32_t own = members_[place].awaited[number].progress.pieces;
+    uint32_t own = members_[place].awaited[number].progress.chunks;
     for (unsigned other = 0; other < members_.size(); ++other) {
         const Member& member = members_[other];
         if (member.layers.size() != layers_.size()) continue;
         bool has_all = (member.layers[number] & has) != 0;
-        bool has_some = !member.awaited.empty() && member.awaited[number].progress.pieces > own;
+        bool has_some = !member.awaited.empty() && member.awaited[number].progress.chunks > own;
         if ((has_all || has_some) && is_source(number, other, place)) return true;
     }
     return false;

@@ -117,7 +117,7 @@ void Swarm::take_over_from(unsigned place, Time now) {
     double left = seconds_left(place, now);
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        if (layer.owner != place || layer.sealed || layer.slow_owner) continue;
+        if (layer.owner != place || layer.seal || layer.slow_owner) continue;
         double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, best_median_));
         if (left <= 2 * anew || left <= anew + worth_a_request) continue;
         std::optional<unsigned> next = next_owner(number);
@@ -134,7 +134,7 @@ double Swarm::seconds_left(unsigned place, Time now) const {
     for (const Layer& layer : layers_) {
         if (layer.owner != place) continue;
         all += layer.size;
-        if (layer.sealed) whole += layer.size;
+        if (layer.seal) whole += layer.size;
     }
     uint64_t left = all - std::clamp(brought, whole, all);
     double seconds = std::chrono::duration<double>(now - first_have_).count();

@@ -13,22 +13,20 @@ unsigned Tracker::missing() const { return nodes_ - std::min(nodes_, static_cast
 
 Gathering::Step Tracker::step() const { return {static_cast<unsigned>(ranks_.size()), missing()}; }
 
-std::vector<Outgoing> Tracker::take(Connection from, const FromNode& message, Time now) {
+std::vector<Outgoing> Tracker::take(Connection from, const Message& message, Time now) {
     std::vector<Outgoing> out;
-    if (const auto* enter = std::get_if<Enter>(&message); enter != nullptr && !images_.contains(from)) {
-        ranks_.insert(enter->rank);
-        gathered_.try_emplace(from, enter->image);
-        gatherings_[enter->image];
+    bool is_known = images_.contains(from) || gathered_.contains(from);
+    if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && !is_known) {
+        ranks_.insert(hello->rank);
+        (hello->is_lazy ? gathered_ : images_).emplace(from, hello->image);
+        if (hello->is_lazy)
+            gatherings_[hello->image];
+        else if (std::unique_ptr<Swarm>& swarm = swarms_[hello->image]; !swarm)
+            swarm = std::make_unique<Swarm>();
     }
     if (auto image = gathered_.find(from); image != gathered_.end()) {
         gatherings_[image->second].take(from, message, now, step(), out);
         return out;
-    }
-    if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && !images_.contains(from)) {
-        ranks_.insert(hello->rank);
-        images_.emplace(from, hello->image);
-        std::unique_ptr<Swarm>& swarm = swarms_[hello->image];
-        if (!swarm) swarm = std::make_unique<Swarm>();
     }
     if (auto image = images_.find(from); image != images_.end())
         swarms_[image->second]->take(from, message, now, missing(), out);

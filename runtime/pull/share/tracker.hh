@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/pull/share/gathering.hh"
-#include "runtime/pull/share/outgoing.hh"
+#include "runtime/pull/share/messages.hh"
 
 namespace berth::pull::share {
 
@@ -24,7 +24,7 @@ class Tracker {
     ~Tracker();
 
     /// What is to be sent after a message of a node, or after its connection has ended.
-    std::vector<Outgoing> take(Connection from, const FromNode& message, Time now);
+    std::vector<Outgoing> take(Connection from, const Message& message, Time now);
     std::vector<Outgoing> lost(Connection node, Time now);
     /// To be called at least every 100 ms while there are connections, and again at once when it returned something:
     /// the plans of thousands of nodes are not made at once.

@@ -30,7 +30,7 @@ std::chrono::milliseconds left_until(Clock::time_point end) {
 
 struct TrackerClient::Impl {
     explicit Impl(const MeetingPlace& where)
-        : place(where), session(Session::End::node, where.secret, random_word()) {}
+        : place(where), session(Sender::node, where.secret, random_word()) {}
 
     [[noreturn]] void fail(const std::string& why) const {
         throw Error(cat("sharing the image with the step's other nodes: srun at ", place.host, " port ", place.port,
@@ -116,16 +116,16 @@ std::string TrackerClient::own_address() const {
     return std::string(text).substr(0, std::string(text).find('%'));
 }
 
-void TrackerClient::send(const FromNode& message) {
+void TrackerClient::send(const Message& message) {
     std::lock_guard lock(impl_->sender);
     impl_->write_line(impl_->session.seal(words_of(message)));
 }
 
-std::optional<ToNode> TrackerClient::receive(std::chrono::milliseconds patience) {
+std::optional<Message> TrackerClient::receive(std::chrono::milliseconds patience) {
     auto line = impl_->line(Clock::now() + patience);
     if (!line) return std::nullopt;
     auto words = impl_->session.open(*line);
-    auto message = words ? read_to_node(*words) : std::nullopt;
+    auto message = words ? read_message(*words, Sender::tracker) : std::nullopt;
     if (!message) impl_->fail("what came is no message of srun's");
     return message;
 }

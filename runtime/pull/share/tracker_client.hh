@@ -21,10 +21,10 @@ class TrackerClient {
     std::string own_address() const;
 
     /// Any thread. Throws Error when the connection is gone.
-    void send(const FromNode& message);
+    void send(const Message& message);
     /// One thread. Nothing when none came in time. Throws Error when the connection is gone, or for what is no message
     /// of the tracker.
-    std::optional<ToNode> receive(std::chrono::milliseconds patience);
+    std::optional<Message> receive(std::chrono::milliseconds patience);
     /// Any thread: receive() throws from now on.
     void shut_down();
 

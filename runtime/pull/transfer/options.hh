@@ -10,7 +10,7 @@
 #include "runtime/oci/manifest.hh"
 #include "runtime/oci/registry/options.hh"
 #include "runtime/pull/agreement/agreement.hh"
-#include "runtime/pull/share/shared_document.hh"
+#include "runtime/pull/share/messages.hh"
 #include "runtime/pull/transfer/capacity.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/collect.hh"
