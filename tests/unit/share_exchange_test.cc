@@ -4,9 +4,9 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/gathering.hh"
 #include "runtime/pull/share/partial_chunks.hh"
 #include "runtime/pull/share/piece_owners.hh"
+#include "runtime/pull/share/tracker.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
@@ -16,14 +16,15 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// The messages as "CONNECTION:WORDS", without those of the roster's peers but their names.
+/// The messages to nodes that start lazily as "CONNECTION:WORDS", of a plan's peers their names alone, by message.
 std::string told(const std::vector<Outgoing>& messages) {
     std::string out;
     for (const Outgoing& message : messages) {
+        if (message.to >= 100) continue;
         out += cat(out.empty() ? "" : "; ", message.to, ":");
-        if (const auto* roster = std::get_if<Plan>(&message.message)) {
-            out += cat("roster ", roster->own ? std::to_string(*roster->own) : "-");
-            for (const Peer& peer : roster->peers) out += cat(" ", peer.node);
+        if (const auto* plan = std::get_if<Plan>(&message.message)) {
+            out += cat("plan ", plan->own ? std::to_string(*plan->own) : "-");
+            for (const Peer& peer : plan->peers) out += cat(" ", peer.node);
         } else {
             out += words_of(message.message);
         }
@@ -145,70 +146,65 @@ TEST_CASE("exchange: parts of a piece go on where they are farther, and are of o
 }
 
 TEST_CASE("exchange: who takes part is told when all have come, or some time after", "[pull][exchange]") {
-    Gathering gathering;
-    Gathering::Time now{};
+    unsigned nodes = 3;
     Digest image = oci::sha256_of("image");
-    std::vector<Outgoing> out;
-    auto hello = [&](unsigned rank, uint64_t its_release) {
-        return Hello{{cat("n", rank), "192.0.2.1", 1, "k"}, rank, image, its_release, 0, true};
+    Tracker::Time now = Tracker::Time{} + std::chrono::hours(1);
+    std::optional<Tracker> tracker;
+    auto hello = [&](unsigned rank, uint64_t its_release, bool is_lazy = true) {
+        return Hello{{cat("n", rank), "192.0.2.1", 1, "k"}, rank, image, its_release, 0, is_lazy};
     };
-    auto enter = [&](Connection from, unsigned rank, Gathering::Step step) {
-        out.clear();
-        gathering.take(from, hello(rank, release), now, step, out);
-        return told(out);
+    auto take = [&](Connection from, const Message& message) { return told(tracker->take(from, message, now)); };
+    auto enter = [&](Connection from, unsigned rank) { return take(from, hello(rank, release)); };
+    auto lost = [&](Connection from) { return told(tracker->lost(from, now)); };
+    auto tick = [&] { return told(tracker->tick(now)); };
+    // All of the step have wanted the image's documents before, but for those that are missing.
+    auto begin = [&](unsigned missing) {
+        tracker.emplace(nodes);
+        for (unsigned rank = 0; rank < nodes - missing; ++rank) take(100 + rank, hello(2 - rank, release, false));
+        CHECK(enter(10, 1).empty());
+        CHECK(enter(11, 2).empty());
     };
-    auto tick = [&](Gathering::Step step) {
-        out.clear();
-        gathering.tick(now, step, out);
-        return told(out);
-    };
-    CHECK(enter(10, 1, {3, 0}).empty());
-    CHECK(enter(11, 2, {3, 0}).empty());
     SECTION("all") {
-        CHECK(enter(12, 0, {3, 0}) == "12:roster 0 n0 n1 n2; 10:roster 1 n0 n1 n2; 11:roster 2 n0 n1 n2");
+        begin(0);
+        CHECK(enter(12, 0) == "12:plan 0 n0 n1 n2; 10:plan 1 n0 n1 n2; 11:plan 2 n0 n1 n2");
     }
     SECTION("one that does not come") {
+        begin(1);
         now += milliseconds(200);
-        CHECK(tick({3, 1}).empty());
+        CHECK(tick().empty());
         now += milliseconds(200);
-        CHECK(tick({3, 1}) == "10:roster 0 n1 n2; 11:roster 1 n1 n2");
+        CHECK(tick() == "10:plan 0 n1 n2; 11:plan 1 n1 n2");
         // And comes later.
-        CHECK(enter(12, 0, {3, 0}) == "12:roster - n1 n2");
-        out.clear();
-        gathering.lost(12, now, {3, 0}, out);
-        CHECK(out.empty());
-        gathering.lost(11, now, {3, 0}, out);
-        CHECK(told(out) == "10:gone 1");
-        CHECK(enter(14, 0, {3, 0}) == "14:roster - n1 n2; 14:gone 1");
+        CHECK(enter(12, 0) == "12:plan - n1 n2");
+        CHECK(lost(12).empty());
+        CHECK(lost(11) == "10:gone 1");
+        CHECK(enter(14, 0) == "14:plan - n1 n2; 14:gone 1");
     }
     SECTION("one that has gone before") {
-        out.clear();
-        gathering.lost(10, now, {3, 0}, out);
-        CHECK(enter(12, 0, {3, 0}).empty());
+        begin(0);
+        lost(10);
+        CHECK(enter(12, 0).empty());
         now += milliseconds(400);
-        CHECK(tick({3, 0}) == "12:roster 0 n0 n2; 11:roster 1 n0 n2");
+        CHECK(tick() == "12:plan 0 n0 n2; 11:plan 1 n0 n2");
     }
     SECTION("another release") {
-        out.clear();
-        gathering.take(20, hello(9, release + 1), now, {3, 0}, out);
-        CHECK_THAT(told(out), Contains("20:alone"));
+        begin(0);
+        CHECK_THAT(take(20, hello(9, release + 1)), Contains("20:alone"));
     }
     SECTION("nobody goes before everybody has everything, and who has gone is not waited for") {
-        enter(12, 0, {3, 0});
-        out.clear();
-        gathering.take(10, Done{3}, now, {3, 0}, out);
-        CHECK(told(out) == "12:done 3; 11:done 3");
-        CHECK(enter(13, 5, {4, 0}) == "13:roster - n0 n1 n2; 13:done 3");
-        out.clear();
-        for (Connection from : {10, 11, 13}) gathering.take(from, Finished{}, now, {4, 0}, out);
-        CHECK(out.empty());
-        gathering.lost(12, now, {4, 0}, out);
-        CHECK(told(out) == "10:gone 0; 11:gone 0; 13:gone 0; 10:finished; 11:finished; 13:finished");
-        CHECK(gathering.is_empty());
-        // Who comes now has nobody to ask.
-        CHECK(enter(14, 6, {5, 0}).empty());
+        nodes = 4;
+        begin(1);
+        enter(12, 0);
         now += milliseconds(400);
-        CHECK(tick({5, 0}) == "14:roster 0 n6");
+        tick();
+        CHECK(take(10, Done{3}) == "11:done 3; 12:done 3");
+        CHECK(enter(13, 5) == "13:plan - n0 n1 n2; 13:done 3");
+        for (Connection from : {10, 11, 13}) CHECK(take(from, Finished{}).empty());
+        CHECK(lost(12) == "10:gone 0; 11:gone 0; 13:gone 0; 10:finished; 11:finished; 13:finished");
+        // Who comes now has nobody to ask.
+        CHECK(enter(14, 6).empty());
+        now += milliseconds(400);
+        CHECK(tick() == "14:plan 0 n6");
     }
 }
 

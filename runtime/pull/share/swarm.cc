@@ -2,22 +2,16 @@
 
 #include <algorithm>
 
-#include "runtime/base/text.hh"
-
 namespace berth::pull::share {
 
 namespace {
 
-/// So long a complaint counts. On busy links each node loses a connection once in some minutes.
-constexpr auto complaint_time = std::chrono::seconds(30);
-/// Who has sent something so lately is reached by others.
-constexpr auto sending_time = std::chrono::seconds(5);
+/// After the last message, for nodes that have not come yet, before those that have everything are released.
+constexpr auto end_patience = std::chrono::seconds(2);
 
 }  // namespace
 
-void Swarm::send(unsigned place, Message message) {
-    out_->push_back({members_[place].connection, std::move(message)});
-}
+void Swarm::send(unsigned place, Message message) { out_->push_back({members_[place].connection, std::move(message)}); }
 
 void Swarm::move(unsigned place, Stage stage) {
     --counts_[static_cast<size_t>(members_[place].stage)];
@@ -31,46 +25,20 @@ size_t Swarm::count(std::initializer_list<Stage> wanted) const {
     return out;
 }
 
-/// Somebody still lacks it.
-bool Swarm::needs(unsigned layer) const {
-    for (unsigned place = 0; place < members_.size(); ++place)
-        if (lacks(place, layer) && layers_[layer].owner != place && !members_[place].is_silent) return true;
-    return false;
-}
-
-/// It is to have it, and has had its plan.
-bool Swarm::lacks(unsigned place, unsigned layer) const {
-    const Member& member = members_[place];
-    return member.stage == Stage::planned && (member.layers[layer] & (has | by_self)) == 0;
-}
-
-void Swarm::take(Connection from, const Message& message, Time now, unsigned missing, std::vector<Outgoing>& out) {
+void Swarm::take(Connection from, const Message& message, Time now, Step step, std::vector<Outgoing>& out) {
     out_ = &out, now_ = now;
     // Those that only serve go on telling their progress.
     if (!std::holds_alternative<Progress>(message)) last_message_ = now;
+    auto known = places_.find(from);
     if (const auto* hello = std::get_if<Hello>(&message)) {
-        if (!places_.contains(from)) add(from, *hello, now);
-    } else if (auto known = places_.find(from); known != places_.end()) {
-        dispatch(known->second, message, now);
+        if (known == places_.end()) add(from, *hello);
+    } else if (known != places_.end() && is_present(known->second)) {
+        hear(known->second, message);
     }
-    settle(now, missing);
+    settle(step);
 }
 
-void Swarm::dispatch(unsigned place, const Message& message, Time now) {
-    Stage stage = members_[place].stage;
-    // They have been told what they need.
-    if (stage >= Stage::alone) return;
-    if (const auto* it = std::get_if<Documents>(&message)) return take_documents(place, *it);
-    if (const auto* it = std::get_if<Have>(&message)) return take_have(place, *it, now);
-    if (const auto* it = std::get_if<Alone>(&message)) return take_failed(place, *it);
-    if (stage != Stage::planned && stage != Stage::finished) return;
-    if (const auto* it = std::get_if<Done>(&message)) take_done(place, *it);
-    if (const auto* it = std::get_if<Complaint>(&message)) take_complaint(place, *it, now);
-    if (const auto* it = std::get_if<Progress>(&message)) take_progress(place, *it, now);
-    if (std::holds_alternative<Finished>(message)) take_finished(place);
-}
-
-void Swarm::lost(Connection from, Time now, unsigned missing, std::vector<Outgoing>& out) {
+void Swarm::lost(Connection from, Time now, Step step, std::vector<Outgoing>& out) {
     auto known = places_.find(from);
     if (known == places_.end()) return;
     out_ = &out, now_ = now;
@@ -78,332 +46,84 @@ void Swarm::lost(Connection from, Time now, unsigned missing, std::vector<Outgoi
     unsigned place = known->second;
     places_.erase(known);
     leave(place);
-    settle(now, missing);
+    settle(step);
 }
 
-void Swarm::tick(Time now, unsigned missing, std::vector<Outgoing>& out) {
+void Swarm::tick(Time now, Step step, std::vector<Outgoing>& out) {
     out_ = &out, now_ = now;
-    look_for_stalls(now);
-    if (!documents_ && count({Stage::asked}) > 0 && count({Stage::waiting}) > 0 && now - asked_ >= patience_.fetch) {
-        asked_ = now;
-        ask_next();
-    }
-    settle(now, missing);
+    look();
+    settle(step);
 }
 
-void Swarm::settle(Time now, unsigned missing) {
-    if (is_time_to_plan(now, missing)) make_plan();
-    send_documents();
-    if (is_planned_) send_plans();
-    bool unfinished = count({Stage::waiting, Stage::asked, Stage::told, Stage::ready, Stage::planned}) > 0;
-    bool are_there = count({Stage::finished, Stage::alone}) > 0;
-    if (are_there && !unfinished && (missing == 0 || now - last_message_ >= patience_.end)) end();
-}
-
-void Swarm::add(Connection from, const Hello& hello, Time now) {
-    last_arrival_ = now;
+void Swarm::add(Connection from, const Hello& hello) {
+    last_arrival_ = now_;
     if (count({Stage::gone}) == members_.size()) restart();
+    if (members_.empty()) first_arrival_ = now_;
     auto place = static_cast<unsigned>(members_.size());
-    Member member;
-    member.connection = from;
-    member.self = hello.self;
-    member.rank = hello.rank;
-    member.link = hello.link;
-    members_.push_back(std::move(member));
+    members_.push_back({from, hello.self, hello.rank, hello.link, Stage::waiting, std::nullopt});
     ++counts_[static_cast<size_t>(Stage::waiting)];
     places_[from] = place;
+    add_node();
     if (hello.release != release) return leave_alone(place, "srun's berth is of another release");
-    if (!hopeless_.empty()) return leave_alone(place, hopeless_);
-    if (documents_)
-        to_tell_.push_back(place);
-    else if (count({Stage::asked}) == 0) {
-        asked_ = now;
-        ask_for_documents(place);
-    }
+    come(place);
 }
 
-/// Nobody who was here serves any more: what follows begins anew, but for the documents.
 void Swarm::restart() {
     members_.clear();
     places_.clear();
     counts_ = {};
-    to_tell_.clear();
     to_plan_.clear();
     numbered_.clear();
-    plan_.clear();
-    layers_.clear();
-    failed_fetches_ = 0;
     finished_ = 0;
     is_planned_ = false;
-    first_have_ = {};
-    best_median_ = 0;
 }
 
-void Swarm::leave(unsigned place) {
-    bool was_asked = members_[place].stage == Stage::asked;
-    bool is_released = members_[place].stage == Stage::gone;
-    move(place, Stage::gone);
-    if (is_released) return;
-    if (was_asked && !documents_) ask_next();
-    for (unsigned layer = 0; layer < layers_.size(); ++layer)
-        if (layers_[layer].owner == place) replace_owner(layer);
-    if (is_planned_) take_children(place);
+void Swarm::settle(Step step) {
+    if (!is_planned_ && count({Stage::ready}) > 0 && is_time_to_plan(step)) begin();
+    send_rest();
+    if (is_planned_) send_plans();
+    bool unfinished = count({Stage::waiting, Stage::asked, Stage::told, Stage::ready, Stage::planned}) > 0;
+    bool are_there = count({Stage::finished, Stage::alone}) > 0;
+    if (are_there && !unfinished && (step.missing == 0 || now_ - last_message_ >= end_patience)) end();
 }
 
-void Swarm::ask_for_documents(unsigned place) {
-    members_[place].was_asked = true;
-    move(place, Stage::asked);
-    send(place, Documents{});
-}
-
-/// Another node is to bring the documents; where there is none, those who wait do not wait any longer.
-void Swarm::ask_next() {
-    for (unsigned place = 0; place < members_.size(); ++place)
-        if (members_[place].stage == Stage::waiting && !members_[place].was_asked) return ask_for_documents(place);
-    if (count({Stage::asked}) > 0) return;
-    for (unsigned place = 0; place < members_.size(); ++place)
-        if (members_[place].stage == Stage::waiting) leave_alone(place, "no other node has the image's manifest");
-}
-
-void Swarm::take_documents(unsigned place, const Documents& documents) {
-    if (documents_ || members_[place].stage != Stage::asked) return;
-    documents_ = documents;
-    for (unsigned other = 0; other < members_.size(); ++other) {
-        if (members_[other].stage > Stage::asked) continue;
-        if (other == place)
-            move(other, Stage::told);
-        else
-            to_tell_.push_back(other);
-    }
-}
-
-void Swarm::documents_failed(unsigned place, const std::string& reason) {
-    move(place, Stage::waiting);
-    if (++failed_fetches_ < 2) return ask_next();
-    hopeless_ = cat("two nodes could not bring the image's manifest: ", reason);
-    for (unsigned other = 0; other < members_.size(); ++other)
-        if (members_[other].stage <= Stage::asked) leave_alone(other, hopeless_);
-}
-
-void Swarm::take_have(unsigned place, const Have& have, Time now) {
-    if (members_[place].stage != Stage::told || have.has.size() != have.sizes.size()) return;
-    if (first_have_ == Time{}) {
-        first_have_ = now;
-        layers_.resize(have.sizes.size());
-        for (size_t i = 0; i < layers_.size(); ++i) layers_[i].size = have.sizes[i];
-    }
-    last_arrival_ = now;
-    bool is_same = std::equal(have.sizes.begin(), have.sizes.end(), layers_.begin(), layers_.end(),
-                              [](uint64_t size, const Layer& layer) { return size == layer.size; });
-    if (!is_same) return leave_alone(place, "the image's layers are others here (a machine of another kind)");
-    for (size_t i = 0; i < layers_.size(); ++i) {
-        members_[place].layers.push_back(have.has[i] ? uint8_t{has} : uint8_t{0});
-        if (!have.has[i]) members_[place].total += layers_[i].size;
-    }
-    move(place, Stage::ready);
-    if (is_planned_) to_plan_.push_back(place);
-}
-
-bool Swarm::is_time_to_plan(Time now, unsigned missing) const {
-    size_t ready = count({Stage::ready});
-    if (is_planned_ || ready == 0) return false;
-    if (now - first_have_ >= patience_.longest) return true;
-    size_t outstanding = count({Stage::waiting, Stage::asked, Stage::told});
-    if (outstanding > 0) return false;
-    return missing == 0 || now - last_arrival_ >= (ready == 1 ? patience_.alone : patience_.quiet);
-}
-
-/// The median of the links that are known, in Mbit/s; 0 when none is.
-uint64_t Swarm::usual_link() const {
-    std::vector<uint64_t> links;
-    for (unsigned place : numbered_)
-        if (members_[place].link > 0) links.push_back(members_[place].link);
-    if (links.empty()) return 0;
-    std::ranges::sort(links);
-    return links[links.size() / 2];
-}
-
-void Swarm::make_plan() {
+void Swarm::begin() {
     is_planned_ = true;
-    std::vector<PlannedNode> nodes;
-    std::vector<uint64_t> sizes;
-    for (const Layer& layer : layers_) sizes.push_back(layer.size);
     for (unsigned place = 0; place < members_.size(); ++place)
         if (members_[place].stage == Stage::ready) numbered_.push_back(place);
-    // Neighbours in Slurm's order are near each other, and so they are in the trees.
+    // Neighbours in Slurm's order are near each other, and so they are in the plan.
     std::ranges::stable_sort(numbered_, {}, [&](unsigned place) { return members_[place].rank; });
-    uint64_t link = usual_link();
-    for (unsigned place : numbered_) {
-        members_[place].number = static_cast<unsigned>(nodes.size());
-        PlannedNode node;
-        node.is_slow = members_[place].link > 0 && members_[place].link < link / 2;
-        for (uint8_t flags : members_[place].layers) node.has.push_back((flags & has) != 0);
-        bool lacks_any = std::find(node.has.begin(), node.has.end(), false) != node.has.end();
-        // Those that only serve come last, so that their plan says for whom.
-        if (lacks_any)
-            to_plan_.push_front(place);
-        else
-            to_plan_.push_back(place);
-        nodes.push_back(std::move(node));
-    }
-    plan_ = plan_layers(nodes, sizes);
-    for (unsigned layer = 0; layer < layers_.size(); ++layer) {
-        const LayerPlan& plan = plan_[layer];
-        bool is_needed = plan.from_registry || !plan.order[0].empty();
-        if (is_needed && !plan.seeds.empty()) layers_[layer].owner = numbered_[plan.seeds[0]];
+    for (unsigned number = 0; number < numbered_.size(); ++number) members_[numbered_[number]].number = number;
+    to_plan_.assign(numbered_.begin(), numbered_.end());
+    make_plan();
+}
+
+void Swarm::send_plans() {
+    for (size_t sent = 0; sent < at_once && !to_plan_.empty(); ++sent) {
+        unsigned place = to_plan_.front();
+        to_plan_.pop_front();
+        if (members_[place].stage != Stage::ready) continue;
+        move(place, Stage::planned);
+        send_plan(place);
     }
 }
 
-void Swarm::take_done(unsigned place, const Done& done) {
-    if (done.layer >= layers_.size()) return;
-    Layer& layer = layers_[done.layer];
-    layer.gone.erase(place);
-    members_[place].layers[done.layer] |= has | serves;
-    if (!done.seal) return;
-    if (layer.seal) {
-        if (layer.seal->chunks == done.seal->chunks) return;
-        // Its file is another one than that of the first, with which it must not be mixed.
-        members_[place].layers[done.layer] |= failed;
-        return layer.owner == place ? replace_owner(done.layer) : tell_roles(done.layer);
-    }
-    layer.seal = done.seal;
-    layer.seal->owner = members_[place].self.node;
-    for (unsigned other = 0; other < members_.size(); ++other)
-        if (other != place && lacks(other, done.layer)) send(other, Done{done.layer, layer.seal});
-}
-
-void Swarm::take_finished(unsigned place) {
+void Swarm::finish(unsigned place) {
     if (members_[place].stage != Stage::planned) return;
-    // What it has pulled as if there was nobody else it does not serve.
-    for (uint8_t& flags : members_[place].layers)
-        if ((flags & by_self) == 0) flags |= has;
     move(place, Stage::finished);
     ++finished_;
 }
 
-void Swarm::take_failed(unsigned place, const Alone& message) {
-    Stage stage = members_[place].stage;
-    if (!message.layer && stage == Stage::asked && !documents_) return documents_failed(place, message.reason);
-    if (!message.layer) {
-        leave(place);
-        return leave_alone(place, message.reason);
-    }
-    if (stage == Stage::planned && *message.layer < layers_.size()) layer_failed(place, *message.layer, message.reason);
-}
-
-void Swarm::layer_failed(unsigned place, unsigned number, const std::string& reason) {
-    Layer& layer = layers_[number];
-    bool had = (members_[place].layers[number] & has) != 0;
-    if (layer.owner != place) {
-        bool owner_is_bad = layer.owner && members_[*layer.owner].is_distrusted;
-        if (owner_is_bad) return replace_owner(number);
-        leave_alone(place, number, reason);
-        // It serves nothing of it before it has it whole.
-        for (unsigned child : children(number, place)) tell_role(number, child);
-        return;
-    }
-    members_[place].layers[number] = static_cast<uint8_t>((members_[place].layers[number] & ~has) | failed);
-    layer.reason = reason;
-    if (!had && ++layer.failures >= 2) return give_up(number);
-    replace_owner(number);
-}
-
-void Swarm::take_complaint(unsigned place, const Complaint& complaint, Time now) {
-    if (complaint.layer >= layers_.size()) return;
-    // Of one that others reach: who does not has more sources, and the layer need not be brought again.
-    auto sends = [&](const Member& member) { return now - member.has_sent < sending_time; };
-    for (unsigned other = 0; other < members_.size(); ++other) {
-        if (members_[other].self.key != complaint.key || other == place) continue;
-        if (complaint.fault == Fault::gone) {
-            if (layers_[complaint.layer].gone[other].insert(place).second) tell_role(complaint.layer, place);
-            continue;
-        }
-        if (complaint.fault == Fault::silent && sends(members_[other])) continue;
-        std::map<unsigned, Time>& who = layers_[complaint.layer].complaints[other];
-        who[place] = now;
-        auto counts = [&](const auto& one) { return now - one.second <= complaint_time; };
-        if (std::ranges::count_if(who, counts) >= 2 && !members_[other].is_distrusted) distrust(other);
-    }
-}
-
-/// Nobody gets what it brings.
-void Swarm::distrust(unsigned place) {
-    members_[place].is_distrusted = true;
-    take_children(place);
-    for (unsigned layer = 0; layer < layers_.size(); ++layer)
-        if (layers_[layer].owner == place && needs(layer)) replace_owner(layer);
-}
-
-/// Another one who has it, else one who brings it again. One that nobody reaches comes behind those who can bring it.
-void Swarm::replace_owner(unsigned number) {
-    Layer& layer = layers_[number];
-    std::optional<unsigned> before = layer.owner, has_it = holder(number), can_bring = next_owner(number);
-    auto is_trusted = [&](std::optional<unsigned> place) { return place && !members_[*place].is_distrusted; };
-    bool is_brought = can_bring && !is_trusted(has_it) && (is_trusted(can_bring) || !has_it);
-    layer.owner = is_brought ? can_bring : has_it;
-    if (is_brought) layer.seal.reset();
-    layer.since = now_;
-    if (layer.owner && layer.owner != before) {
-        layer.gone.erase(*layer.owner);
-        members_[*layer.owner].layers[number] |= serves;
-        // Who is still to have its plan reads it there.
-        if (members_[*layer.owner].stage != Stage::ready) send(*layer.owner, NewRole{number, {}, {true, {}}});
-    }
-    // Those that are left have failed, if there are any.
-    if (!layer.owner) return give_up(number);
-    tell_roles(number);
-}
-
-std::optional<unsigned> Swarm::holder(unsigned layer) const {
-    for (bool also_distrusted : {false, true})
-        for (unsigned place = 0; place < members_.size(); ++place) {
-            const Member& member = members_[place];
-            bool is_there = member.stage >= Stage::ready && member.stage <= Stage::finished && !member.is_silent;
-            if (is_there && (member.layers[layer] & (has | failed)) == has && place != layers_[layer].owner &&
-                (also_distrusted || !member.is_distrusted))
-                return place;
-        }
-    return std::nullopt;
-}
-
-/// Among those that lack the layer: who has the least to bring, and is neither slow nor distrusted if that can be.
-std::optional<unsigned> Swarm::next_owner(unsigned number) const {
-    std::map<unsigned, uint64_t> load;
-    for (const Layer& layer : layers_)
-        if (layer.owner && !layer.seal) load[*layer.owner] += layer.size;
-    std::optional<unsigned> best;
-    auto worth = [&](unsigned place) {
-        const Member& member = members_[place];
-        bool is_slow = member.rate > 0 && member.rate < status_.median / 2;
-        auto found = load.find(place);
-        return std::pair(member.is_distrusted || is_slow, found == load.end() ? 0 : found->second);
-    };
-    for (unsigned place = 0; place < members_.size(); ++place)
-        if (lacks(place, number) && (members_[place].layers[number] & failed) == 0 && place != layers_[number].owner &&
-            !members_[place].is_silent && (!best || worth(place) < worth(*best)))
-            best = place;
-    return best;
-}
-
-void Swarm::give_up(unsigned number) {
-    Layer& layer = layers_[number];
-    layer.owner.reset();
-    if (layer.reason.empty()) layer.reason = "no other node can bring it";
-    for (unsigned place = 0; place < members_.size(); ++place)
-        if (lacks(place, number)) {
-            leave_alone(place, number, layer.reason);
-            layer.is_given_up = true;
-        }
+void Swarm::leave(unsigned place) {
+    Stage before = members_[place].stage;
+    move(place, Stage::gone);
+    // Else it had been released.
+    if (before != Stage::gone) left(place, before);
 }
 
 void Swarm::leave_alone(unsigned place, const std::string& reason) {
     send(place, Alone{std::nullopt, reason});
     move(place, Stage::alone);
-}
-
-void Swarm::leave_alone(unsigned place, unsigned layer, const std::string& reason) {
-    members_[place].layers[layer] |= by_self;
-    send(place, Alone{layer, reason});
 }
 
 void Swarm::end() {

@@ -2,58 +2,47 @@
 
 #include <algorithm>
 
-#include "runtime/pull/share/swarm.hh"
+#include "runtime/pull/share/lazy_swarm.hh"
+#include "runtime/pull/share/tree_swarm.hh"
 
 namespace berth::pull::share {
 
 Tracker::Tracker(unsigned nodes) : nodes_(nodes) {}
-Tracker::~Tracker() = default;
 
-unsigned Tracker::missing() const { return nodes_ - std::min(nodes_, static_cast<unsigned>(ranks_.size())); }
-
-Gathering::Step Tracker::step() const { return {static_cast<unsigned>(ranks_.size()), missing()}; }
+Swarm::Step Tracker::step() const {
+    auto seen = static_cast<unsigned>(ranks_.size());
+    return {seen, nodes_ - std::min(nodes_, seen)};
+}
 
 std::vector<Outgoing> Tracker::take(Connection from, const Message& message, Time now) {
     std::vector<Outgoing> out;
-    bool is_known = images_.contains(from) || gathered_.contains(from);
-    if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && !is_known) {
+    if (const auto* hello = std::get_if<Hello>(&message); hello != nullptr && !wanted_.contains(from)) {
         ranks_.insert(hello->rank);
-        (hello->is_lazy ? gathered_ : images_).emplace(from, hello->image);
-        if (hello->is_lazy)
-            gatherings_[hello->image];
-        else if (std::unique_ptr<Swarm>& swarm = swarms_[hello->image]; !swarm)
-            swarm = std::make_unique<Swarm>();
+        Wanted wanted{hello->image, hello->is_lazy};
+        wanted_.emplace(from, wanted);
+        std::unique_ptr<Swarm>& swarm = swarms_[wanted];
+        if (!swarm && hello->is_lazy) swarm = std::make_unique<LazySwarm>();
+        if (!swarm) swarm = std::make_unique<TreeSwarm>();
     }
-    if (auto image = gathered_.find(from); image != gathered_.end()) {
-        gatherings_[image->second].take(from, message, now, step(), out);
-        return out;
-    }
-    if (auto image = images_.find(from); image != images_.end())
-        swarms_[image->second]->take(from, message, now, missing(), out);
+    if (auto wanted = wanted_.find(from); wanted != wanted_.end())
+        swarms_[wanted->second]->take(from, message, now, step(), out);
     return out;
 }
 
 std::vector<Outgoing> Tracker::lost(Connection node, Time now) {
     std::vector<Outgoing> out;
-    if (auto image = gathered_.find(node); image != gathered_.end()) {
-        Gathering& gathering = gatherings_[image->second];
-        gathering.lost(node, now, step(), out);
-        if (gathering.is_empty()) gatherings_.erase(image->second);
-        gathered_.erase(image);
-    }
-    auto image = images_.find(node);
-    if (image == images_.end()) return out;
-    Swarm& swarm = *swarms_[image->second];
-    swarm.lost(node, now, missing(), out);
-    if (swarm.is_empty() && !swarm.has_documents()) swarms_.erase(image->second);
-    images_.erase(image);
+    auto wanted = wanted_.find(node);
+    if (wanted == wanted_.end()) return out;
+    Swarm& swarm = *swarms_[wanted->second];
+    swarm.lost(node, now, step(), out);
+    if (swarm.is_empty() && !swarm.is_kept()) swarms_.erase(wanted->second);
+    wanted_.erase(wanted);
     return out;
 }
 
 std::vector<Outgoing> Tracker::tick(Time now) {
     std::vector<Outgoing> out;
-    for (auto& [image, swarm] : swarms_) swarm->tick(now, missing(), out);
-    for (auto& [image, gathering] : gatherings_) gathering.tick(now, step(), out);
+    for (auto& [wanted, swarm] : swarms_) swarm->tick(now, step(), out);
     return out;
 }
 

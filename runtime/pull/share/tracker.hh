@@ -1,19 +1,17 @@
-// The tracker of a step, beside srun: it knows which node has what, plans once all have said so (or the rest is late),
-// and tells changes. Pure: connections and time come from outside.
+// The tracker of a step, beside srun, with a swarm for each image that its nodes want in one way. Pure: connections and
+// time come from outside.
 #pragma once
 #include <chrono>
 #include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "runtime/pull/share/gathering.hh"
-#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/swarm.hh"
 
 namespace berth::pull::share {
-
-class Swarm;  // the nodes that share one image
 
 class Tracker {
   public:
@@ -21,7 +19,6 @@ class Tracker {
 
     /// `nodes` is how many the step has.
     explicit Tracker(unsigned nodes);
-    ~Tracker();
 
     /// What is to be sent after a message of a node, or after its connection has ended.
     std::vector<Outgoing> take(Connection from, const Message& message, Time now);
@@ -31,16 +28,15 @@ class Tracker {
     std::vector<Outgoing> tick(Time now);
 
   private:
-    /// How many of the step's nodes have not come yet.
-    unsigned missing() const;
-    Gathering::Step step() const;
+    /// An image, and whether it is started lazily.
+    using Wanted = std::pair<Digest, bool>;
+
+    Swarm::Step step() const;
 
     unsigned nodes_;
     std::set<unsigned> ranks_;                       ///< that have come
-    std::unordered_map<Connection, Digest> images_;  ///< of those that are connected
-    std::map<Digest, std::unique_ptr<Swarm>> swarms_;
-    std::unordered_map<Connection, Digest> gathered_;  ///< the images of those that exchange pieces
-    std::map<Digest, Gathering> gatherings_;
+    std::unordered_map<Connection, Wanted> wanted_;  ///< by those that are connected
+    std::map<Wanted, std::unique_ptr<Swarm>> swarms_;
 };
 
 }  // namespace berth::pull::share

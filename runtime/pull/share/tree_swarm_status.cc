@@ -1,7 +1,7 @@
 // How far the nodes of a swarm are, by their own word.
 #include <algorithm>
 
-#include "runtime/pull/share/swarm.hh"
+#include "runtime/pull/share/tree_swarm.hh"
 
 namespace berth::pull::share {
 
@@ -33,49 +33,49 @@ unsigned reports_needed(std::chrono::steady_clock::duration since_start) {
 
 }  // namespace
 
-void Swarm::take_progress(unsigned place, const Progress& progress, Time now) {
-    Member& member = members_[place];
-    uint64_t before = member.progress.registry + member.progress.peers, bytes = progress.registry + progress.peers;
-    double seconds = std::chrono::duration<double>(now - member.measured).count();
-    if (member.measured != Time{} && seconds > 0 && bytes >= before)
-        member.rate = static_cast<uint64_t>(static_cast<double>(bytes - before) / seconds);
-    if (progress.sent > member.progress.sent) member.has_sent = now;
-    member.measured = now;
-    member.progress = progress;
-    note_layers(place, progress.layers, now);
-    look_around(now);
-    judge_speed(place, now);
-    judge_owner(place, now);
+void TreeSwarm::take_progress(unsigned place, const Progress& progress) {
+    Node& node = nodes_[place];
+    uint64_t before = node.progress.registry + node.progress.peers, bytes = progress.registry + progress.peers;
+    double seconds = std::chrono::duration<double>(now_ - node.measured).count();
+    if (node.measured != Time{} && seconds > 0 && bytes >= before)
+        node.rate = static_cast<uint64_t>(static_cast<double>(bytes - before) / seconds);
+    if (progress.sent > node.progress.sent) node.has_sent = now_;
+    node.measured = now_;
+    node.progress = progress;
+    note_layers(place, progress.layers);
+    look_around();
+    judge_speed(place);
+    judge_owner(place);
     StepStatus answer = status_;
     answer.is_told_here = place == teller_;
     send(place, std::move(answer));
 }
 
 /// Makes status_ anew, five times a second at most.
-void Swarm::look_around(Time now) {
-    if (looked_ != Time{} && now - looked_ < look_interval) return;
-    looked_ = now;
+void TreeSwarm::look_around() {
+    if (looked_ != Time{} && now_ - looked_ < look_interval) return;
+    looked_ = now_;
     status_ = {};
     teller_.reset();
     status_.ready = finished_;
     std::vector<uint64_t> rates, lags;
     uint64_t most_left = 0;
     for (unsigned place = 0; place < members_.size(); ++place) {
-        const Member& member = members_[place];
-        status_.registry += member.progress.registry;
-        status_.peers += member.progress.peers;
-        if (member.stage != Stage::planned) continue;
+        const Node& node = nodes_[place];
+        status_.registry += node.progress.registry;
+        status_.peers += node.progress.peers;
+        if (members_[place].stage != Stage::planned) continue;
         ++status_.nodes;
         if (!teller_) teller_ = place;
-        status_.rate += member.rate;
-        if (member.rate > 0) rates.push_back(member.rate);
-        lags.push_back(member.progress.behind);
-        uint64_t got = std::min(member.progress.registry + member.progress.peers, member.total);
-        if (uint64_t left = member.total - got; left > most_left || status_.last.empty()) {
+        status_.rate += node.rate;
+        if (node.rate > 0) rates.push_back(node.rate);
+        lags.push_back(node.progress.behind);
+        uint64_t got = std::min(node.progress.registry + node.progress.peers, node.total);
+        if (uint64_t left = node.total - got; left > most_left || status_.last.empty()) {
             most_left = left;
-            status_.last = member.self.node;
+            status_.last = members_[place].self.node;
             status_.last_bytes = got;
-            status_.last_total = member.total;
+            status_.last_total = node.total;
         }
     }
     status_.nodes += status_.ready;
@@ -87,41 +87,41 @@ void Swarm::look_around(Time now) {
 /// A node is slow that gets less than half of what the one in the middle gets, though its sources have more for it
 /// than can be on its way. (Without that it waits for a node before it, and has done nothing.) It gets its children
 /// back when it is not slow any more: else after a while most nodes have none, and all ask the owner.
-void Swarm::judge_speed(unsigned place, Time now) {
-    Member& member = members_[place];
-    if (member.stage != Stage::planned) return;
-    bool is_behind = member.rate < status_.median / 2;
-    bool lags = member.progress.behind > std::max(status_.median, on_the_way);
-    bool is_other = member.is_slow ? !is_behind : is_behind && lags;
-    member.other_reports = is_other ? member.other_reports + 1 : 0;
-    if (member.other_reports < reports_needed(now - first_have_)) return;
-    member.is_slow = !member.is_slow;
-    member.other_reports = 0;
+void TreeSwarm::judge_speed(unsigned place) {
+    Node& node = nodes_[place];
+    if (members_[place].stage != Stage::planned) return;
+    bool is_behind = node.rate < status_.median / 2;
+    bool lags = node.progress.behind > std::max(status_.median, on_the_way);
+    bool is_other = node.is_slow ? !is_behind : is_behind && lags;
+    node.other_reports = is_other ? node.other_reports + 1 : 0;
+    if (node.other_reports < reports_needed(now_ - first_have_)) return;
+    node.is_slow = !node.is_slow;
+    node.other_reports = 0;
     take_children(place);
 }
 
 /// An owner holds the others up when it gets less than half of what nodes have got here, and that for no want of
 /// sources. What the others get just now says nothing: once they have the other layers, they get this one, as slowly as
 /// it does.
-void Swarm::judge_owner(unsigned place, Time now) {
-    Member& member = members_[place];
+void TreeSwarm::judge_owner(unsigned place) {
+    Node& node = nodes_[place];
     uint64_t usual_lag = std::max({best_median_, on_the_way, lags_alone * middle_lag_});
-    bool holds_up = member.rate < best_median_ / 2 && member.progress.behind > usual_lag;
-    member.holding_reports = member.stage == Stage::planned && holds_up ? member.holding_reports + 1 : 0;
-    if (member.holding_reports >= reports_needed(now - first_have_)) take_over_from(place, now);
+    bool holds_up = node.rate < best_median_ / 2 && node.progress.behind > usual_lag;
+    node.holding_reports = members_[place].stage == Stage::planned && holds_up ? node.holding_reports + 1 : 0;
+    if (node.holding_reports >= reports_needed(now_ - first_have_)) take_over_from(place);
 }
 
 /// What it brings, all others wait for in the end. Another one brings it too where that is much sooner, and whoever has
 /// it first, has it for all. Once for each layer.
-void Swarm::take_over_from(unsigned place, Time now) {
-    double left = seconds_left(place, now);
+void TreeSwarm::take_over_from(unsigned place) {
+    double left = seconds_left(place);
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
         if (layer.owner != place || layer.seal || layer.slow_owner) continue;
         double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, best_median_));
         if (left <= 2 * anew || left <= anew + worth_a_request) continue;
         std::optional<unsigned> next = next_owner(number);
-        if (!next || members_[*next].is_distrusted || members_[*next].is_slow) continue;
+        if (!next || nodes_[*next].is_distrusted || nodes_[*next].is_slow) continue;
         layer.slow_owner = place;
         replace_owner(number);
     }
@@ -129,20 +129,20 @@ void Swarm::take_over_from(unsigned place, Time now) {
 
 /// Until the node has all that it brings from the registry, if that goes on as until now. (It gets the other layers by
 /// the same link, so that it brings less than it gets.)
-double Swarm::seconds_left(unsigned place, Time now) const {
-    uint64_t whole = 0, all = 0, brought = members_[place].progress.registry;
+double TreeSwarm::seconds_left(unsigned place) const {
+    uint64_t whole = 0, all = 0, brought = nodes_[place].progress.registry;
     for (const Layer& layer : layers_) {
         if (layer.owner != place) continue;
         all += layer.size;
         if (layer.seal) whole += layer.size;
     }
     uint64_t left = all - std::clamp(brought, whole, all);
-    double seconds = std::chrono::duration<double>(now - first_have_).count();
+    double seconds = std::chrono::duration<double>(now_ - first_have_).count();
     return static_cast<double>(left) * seconds / static_cast<double>(std::max<uint64_t>(1, brought));
 }
 
 /// Those below the node in the layer's trees.
-std::set<unsigned> Swarm::children(unsigned layer, unsigned place) const {
+std::set<unsigned> TreeSwarm::children(unsigned layer, unsigned place) const {
     std::set<unsigned> out;
     std::optional<unsigned> number = members_[place].number;
     for (unsigned stripe = 0; number && stripe < stripe_count; ++stripe)
@@ -151,7 +151,7 @@ std::set<unsigned> Swarm::children(unsigned layer, unsigned place) const {
 }
 
 /// Those below the node get other sources.
-void Swarm::take_children(unsigned place) {
+void TreeSwarm::take_children(unsigned place) {
     for (unsigned layer = 0; layer < layers_.size(); ++layer)
         for (unsigned child : children(layer, place)) tell_role(layer, child);
 }

@@ -1,19 +1,17 @@
 // What each node of a swarm is told to do.
 #include <algorithm>
 
-#include "runtime/pull/share/swarm.hh"
+#include "runtime/pull/share/tree_swarm.hh"
 
 namespace berth::pull::share {
 
 namespace {
 
-/// Large messages made in one call: those of 10,000 nodes at once would take gigabytes.
-constexpr size_t at_once = 128;
 constexpr size_t most_sources = 6;
 
 }  // namespace
 
-void Swarm::send_documents() {
+void TreeSwarm::send_rest() {
     for (size_t sent = 0; sent < at_once && !to_tell_.empty(); ++sent) {
         unsigned place = to_tell_.front();
         to_tell_.pop_front();
@@ -23,17 +21,8 @@ void Swarm::send_documents() {
     }
 }
 
-void Swarm::send_plans() {
-    for (size_t sent = 0; sent < at_once && !to_plan_.empty(); ++sent) {
-        unsigned place = to_plan_.front();
-        to_plan_.pop_front();
-        if (members_[place].stage == Stage::ready) send_plan(place);
-    }
-}
-
-void Swarm::send_plan(unsigned place) {
-    move(place, Stage::planned);
-    members_[place].heard = now_;
+void TreeSwarm::send_plan(unsigned place) {
+    nodes_[place].heard = now_;
     own_what_nobody_has(place);
     Plan out;
     std::map<unsigned, unsigned> known;
@@ -50,10 +39,10 @@ void Swarm::send_plan(unsigned place) {
 }
 
 /// A node that comes late may lack what the others had, all of whom have gone since, or are not heard of.
-void Swarm::own_what_nobody_has(unsigned place) {
+void TreeSwarm::own_what_nobody_has(unsigned place) {
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        bool is_owned = layer.owner && !members_[*layer.owner].is_silent;
+        bool is_owned = layer.owner && !nodes_[*layer.owner].is_silent;
         if (is_owned || layer.is_given_up || !lacks(place, number)) continue;
         layer.owner = holder(number);
         layer.since = now_;
@@ -64,9 +53,9 @@ void Swarm::own_what_nobody_has(unsigned place) {
 }
 
 /// What `place` is to do about the layer. Its sources are added to `peers`, where `known` has their places.
-LayerRole Swarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers, std::map<unsigned, unsigned>& known) {
+LayerRole TreeSwarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers, std::map<unsigned, unsigned>& known) {
     LayerRole out;
-    uint8_t& flags = members_[place].layers[layer];
+    uint8_t& flags = nodes_[place].layers[layer];
     out.is_owner = layers_[layer].owner == place || (flags & (has | serves)) == (has | serves);
     if (out.is_owner || (flags & has) == 0) flags |= serves;
     if (out.is_owner || !lacks(place, layer) || layers_[layer].is_given_up) return out;
@@ -82,34 +71,34 @@ LayerRole Swarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers, 
 }
 
 /// A node that has had the layer all along serves it only when somebody needs that.
-void Swarm::make_serve(unsigned layer, unsigned place) {
-    uint8_t& flags = members_[place].layers[layer];
+void TreeSwarm::make_serve(unsigned layer, unsigned place) {
+    uint8_t& flags = nodes_[place].layers[layer];
     if ((flags & serves) != 0) return;
     flags |= serves;
     // Who is still to have its plan reads it there.
     if (members_[place].stage != Stage::ready) send(place, NewRole{layer, {}, {true, {}}});
 }
 
-Swarm::Sources Swarm::sources(unsigned layer, unsigned place) const {
+TreeSwarm::Sources TreeSwarm::sources(unsigned layer, unsigned place) const {
     Sources out;
     for (unsigned stripe = 0; stripe < stripe_count; ++stripe) out[stripe] = stripe_sources(layer, stripe, place);
     return out;
 }
 
-bool Swarm::is_source(unsigned layer, unsigned source, unsigned place) const {
-    const Member& member = members_[source];
-    if (source == place || !is_present(member) || member.is_distrusted || member.is_slow || member.is_silent)
+bool TreeSwarm::is_source(unsigned layer, unsigned source, unsigned place) const {
+    const Node& node = nodes_[source];
+    if (source == place || !is_present(source) || node.is_distrusted || node.is_slow || node.is_silent)
         return false;
     // What it says to one it may say to that one alone.
     auto gone = layers_[layer].gone.find(source);
     if (gone != layers_[layer].gone.end() && (gone->second.contains(place) || gone->second.size() > 1)) return false;
     // Who pulls it alone serves nothing before it is whole, and nobody is to wait for a slow owner once more.
-    uint8_t flags = member.layers[layer];
+    uint8_t flags = node.layers[layer];
     bool comes_late = (flags & by_self) != 0 || layers_[layer].slow_owner == source;
     return (flags & failed) == 0 && (!comes_late || (flags & has) != 0);
 }
 
-std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, unsigned place) const {
+std::vector<unsigned> TreeSwarm::stripe_sources(unsigned layer, unsigned stripe, unsigned place) const {
     std::vector<unsigned> numbers, avoid, out;
     std::optional<unsigned> own = members_[place].number, owner = layers_[layer].owner;
     if (own) {
@@ -129,11 +118,11 @@ std::vector<unsigned> Swarm::stripe_sources(unsigned layer, unsigned stripe, uns
 }
 
 /// To all that lack the layer, after its owner has changed.
-void Swarm::tell_roles(unsigned layer) {
+void TreeSwarm::tell_roles(unsigned layer) {
     for (unsigned place = 0; place < members_.size(); ++place) tell_role(layer, place);
 }
 
-void Swarm::tell_role(unsigned layer, unsigned place) {
+void TreeSwarm::tell_role(unsigned layer, unsigned place) {
     if (!lacks(place, layer) || place == layers_[layer].owner) return;
     NewRole out{layer, {}, {}};
     std::map<unsigned, unsigned> known;
