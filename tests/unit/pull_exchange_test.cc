@@ -180,7 +180,7 @@ TEST_CASE("exchange: wrong bytes of another node are never read", "[pull][exchan
     for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece) wrong->arrivals->set_here(piece);
     auto liar = std::async(std::launch::async, [&] {
         return std::make_unique<PieceExchange>(
-            ExchangeSettings{.place = nodes[0]->place, .image = Digest(scene.digest)}, wrong,
+            NodeSettings{.place = nodes[0]->place, .image = Digest(scene.digest)}, wrong,
             ExchangeScene::profile());
     });
     Reading reading(nodes[1]->open(), Digest(scene.digest));
@@ -208,7 +208,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     auto exchanges = together(nodes, [&](ExchangeNode& node) {
         unsigned rank = node.place.rank;
         return std::make_unique<PieceExchange>(
-            ExchangeSettings{.place = node.place,
+            NodeSettings{.place = node.place,
                              .image = Digest(scene.digest),
                              .notice =
                                  [&](const std::string& line) {
@@ -230,9 +230,9 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
         nodes[0]->bring(*partials[0], of_first[1]);
         std::atomic<size_t> came = 0, wrong = 0;
         std::jthread listener([&] {
-            PeerRequests requests;
+            ChunkClient client;
             exchanges[1]->take_all(
-                requests, 0,
+                client, 0,
                 [&](uint32_t piece, std::string_view bytes) {
                     if (bytes != scene.piece(partials[0]->layers[piece < 6 ? 0 : 1], piece)) ++wrong;
                     partials[1]->arrivals->set_here(piece);
@@ -256,9 +256,9 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
         std::atomic<bool> is_over = false;
         std::vector<std::string> came;
         std::jthread listener([&] {
-            PeerRequests requests;
+            ChunkClient client;
             exchanges[1]->take_all(
-                requests, 0, [&](uint32_t, std::string_view whole) { came.emplace_back(whole), is_over = true; },
+                client, 0, [&](uint32_t, std::string_view whole) { came.emplace_back(whole), is_over = true; },
                 [&] { return is_over.load(); });
         });
         auto sent = [&](uint64_t least) {
@@ -288,9 +288,9 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
         std::string got;
         bool is_whole = false;
         std::jthread taker([&] {
-            PeerRequests requests;
+            ChunkClient client;
             is_whole = exchanges[1]->take(
-                requests, 0, {of_first[0], 1}, [&](uint32_t, std::string_view bytes) { got = bytes; },
+                client, 0, {of_first[0], 1}, [&](uint32_t, std::string_view bytes) { got = bytes; },
                 [] { return false; });
         });
         for (int tries = 0; tries < 20'000 && partials[0]->arrivals->wanted().empty(); ++tries)
@@ -303,20 +303,20 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     }
     SECTION("wrong bytes are not asked for twice") {
         for (uint32_t piece : of_first) nodes[0]->bring(*partials[0], piece);
-        PeerRequests requests;
+        ChunkClient client;
         exchanges[1]->take_all(
-            requests, 0, [](uint32_t, std::string_view) { throw Error("other bytes"); }, [] { return false; });
+            client, 0, [](uint32_t, std::string_view) { throw Error("other bytes"); }, [] { return false; });
         CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
         REQUIRE(notices.size() == 1);
         CHECK_THAT(notices[0], Contains("node n0 sends no parts of the image: other bytes"));
     }
     SECTION("a node that has gone is left to the registry") {
         exchanges[0].reset();
-        PeerRequests requests;
-        exchanges[1]->take_all(requests, 0, [](uint32_t, std::string_view) {}, [] { return false; });
+        ChunkClient client;
+        exchanges[1]->take_all(client, 0, [](uint32_t, std::string_view) {}, [] { return false; });
         CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
         CHECK_FALSE(exchanges[1]->wait_for_more(0, [] { return false; }));
-        CHECK_FALSE(exchanges[1]->take(requests, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
+        CHECK_FALSE(exchanges[1]->take(client, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
                                        [] { return false; }));
     }
     SECTION("one that cannot get a piece says so") {
@@ -325,8 +325,8 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
                 std::this_thread::sleep_for(milliseconds(1));
             partials[0]->arrivals->set_failed(of_first[0]);
         });
-        PeerRequests requests;
-        CHECK_FALSE(exchanges[1]->take(requests, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
+        ChunkClient client;
+        CHECK_FALSE(exchanges[1]->take(client, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
                                        [] { return false; }));
         CHECK(exchanges[1]->source(of_first[0]) == std::nullopt);
     }
@@ -341,7 +341,7 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
     for (auto& node : nodes) partials.push_back(node->partial());
     auto exchanges = together(nodes, [&](ExchangeNode& node) {
         return std::make_unique<PieceExchange>(
-            ExchangeSettings{.place = node.place, .image = Digest(scene.digest)}, partials[node.place.rank],
+            NodeSettings{.place = node.place, .image = Digest(scene.digest)}, partials[node.place.rank],
             ExchangeScene::profile());
     });
     PieceOwners owners(3, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
@@ -359,10 +359,10 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
     std::atomic<size_t> came = 0;
     std::atomic<bool> is_over = false;
     std::jthread listener([&] {
-        PeerRequests requests;
+        ChunkClient client;
         auto take = [&](uint32_t piece, std::string_view) { partials[1]->arrivals->set_here(piece), ++came; };
         auto over = [&] { return is_over.load(); };
-        do exchanges[1]->take_all(requests, 2, take, over);
+        do exchanges[1]->take_all(client, 2, take, over);
         while (exchanges[1]->wait_for_more(2, over));
     });
     auto wait_for = [](auto holds) {

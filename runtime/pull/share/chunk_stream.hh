@@ -35,6 +35,9 @@ class ChunkStream {
     uint64_t sent_ = 0;
 };
 
+/// Of a request: which chunks of an image the asking node has, see word_of().
+inline constexpr const char* here_header = "Berth-Here";
+
 /// Something that a node has for the others, whole or not.
 class Offer {
   public:

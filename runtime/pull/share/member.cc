@@ -7,10 +7,6 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/host/addresses.hh"
-#include "runtime/pull/share/identity.hh"
-#include "runtime/pull/share/serve.hh"
-#include "runtime/pull/share/tracker_client.hh"
 
 namespace berth::pull::share {
 
@@ -81,10 +77,10 @@ SourceList::Lists sources_in(const LayerRole& role, const std::vector<Peer>& pee
 }  // namespace
 
 struct Member::Impl {
-    explicit Impl(MemberSettings its);
+    explicit Impl(NodeSettings its);
     ~Impl();
 
-    void listen();
+    bool hear(Message* message);
     void take(Message& message);
     void take_plan(Plan& plan);
     void take_role(unsigned index, const LayerRole& role, const std::vector<Peer>& peers);
@@ -100,10 +96,8 @@ struct Member::Impl {
     unsigned index_of(const Digest& diff_id) const { return places.at(diff_id); }
     KnownLayer& known(const Digest& diff_id) { return layers[index_of(diff_id)]; }
 
-    MemberSettings settings;
-    std::string token;
-    TrackerClient tracker;
-    std::unique_ptr<LayerServer> server;
+    NodeSettings settings;
+    NodeLink link;
     std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0;
     std::atomic<std::chrono::steady_clock::time_point> at_work_until = {};
 
@@ -114,19 +108,15 @@ struct Member::Impl {
     std::vector<KnownLayer> layers;  ///< not changed after join() but for roles
     std::map<Digest, unsigned> places;
     std::deque<unsigned> to_serve;   ///< stored layers whose pieces are to be made
-    std::thread listener, seeder;
+    /// Of the thread that hears.
+    std::chrono::steady_clock::time_point next_report = std::chrono::steady_clock::now(), heard = next_report;
+    std::thread seeder;
 };
 
-Member::Impl::Impl(MemberSettings its)
-    : settings(std::move(its)), token(client_token(settings.place.secret)), tracker(settings.place) {
-    Identity identity = make_identity();
-    server = std::make_unique<LayerServer>(ServerSettings{
-        .identity = identity, .token = token, .address = settings.address, .first_port = settings.first_port,
-        .last_port = settings.last_port, .rate = settings.rate});
-    std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
-    tracker.send(Hello{{settings.place.node, address, server->port(), identity.pin}, settings.place.rank,
-                       settings.image, release, link_speed(address)});
-    listener = std::thread([this] { listen(); });
+Member::Impl::Impl(NodeSettings its) : settings(std::move(its)), link(settings) {
+    link.join(
+        false, [this](Message* message) { return hear(message); },
+        [this](const std::string& reason) { be_alone(reason); });
     seeder = std::thread([this] { serve_stored(); });
 }
 
@@ -138,14 +128,13 @@ Member::Impl::~Impl() {
             if (layer.growing) layer.growing->give_up();
         changed.notify_all();
     }
-    tracker.shut_down();
-    listener.join();
+    link.leave();
     seeder.join();
 }
 
 void Member::Impl::send(const Message& message) {
     try {
-        tracker.send(message);
+        link.send(message);
     } catch (const Error& error) {
         be_alone(error.what());
     }
@@ -160,7 +149,7 @@ void Member::Impl::be_alone(const std::string& reason) {
 }
 
 void Member::Impl::report_progress() {
-    Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = server->sent()};
+    Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = link.server().sent()};
     progress.is_at_work = std::chrono::steady_clock::now() < at_work_until.load();
     {
         std::lock_guard lock(mutex);
@@ -174,28 +163,19 @@ void Member::Impl::report_progress() {
     send(progress);
 }
 
-void Member::Impl::listen() {
-    auto next_report = std::chrono::steady_clock::now(), heard = next_report;
-    try {
-        for (;;) {
-            auto message = tracker.receive(milliseconds(250));
-            if (message) take(*message);
-            if (message) heard = std::chrono::steady_clock::now();
-            bool is_working = false;
-            {
-                std::lock_guard lock(mutex);
-                if (is_ended) return;
-                is_working = has_plan;
-            }
-            if (!is_working || std::chrono::steady_clock::now() < next_report) continue;
-            if (std::chrono::steady_clock::now() - heard > tracker_patience)
-                throw Error(cat("srun's berth has said nothing for ", tracker_patience.count(), " seconds"));
-            report_progress();
-            next_report = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-        }
-    } catch (const Error& error) {
-        be_alone(error.what());
+bool Member::Impl::hear(Message* message) {
+    if (message != nullptr) take(*message), heard = std::chrono::steady_clock::now();
+    {
+        std::lock_guard lock(mutex);
+        if (is_ended || !has_plan) return !is_ended;
     }
+    auto now = std::chrono::steady_clock::now();
+    if (now < next_report) return true;
+    if (now - heard > tracker_patience)
+        throw Error(cat("srun's berth has said nothing for ", tracker_patience.count(), " seconds"));
+    report_progress();
+    next_report = now + std::chrono::seconds(1);
+    return true;
 }
 
 void Member::Impl::take(Message& message) {
@@ -306,7 +286,7 @@ void Member::Impl::wait_for_turn(unsigned index) {
     set_coming(index, KnownLayer::Coming::yes);
 }
 
-Member::Member(MemberSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
+Member::Member(NodeSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
 Member::~Member() = default;
 
 std::optional<std::vector<SharedDocument>> Member::documents() {
@@ -332,7 +312,7 @@ void Member::join(std::vector<SharedLayer> layers) {
         have.has.push_back(bool(layer.file));
         impl_->places.emplace(layer.diff_id, static_cast<unsigned>(impl_->layers.size()));
         KnownLayer known{std::make_shared<GrowingLayer>(layer.diff_id), layer.size, std::move(layer.file)};
-        impl_->server->offer(known.growing);
+        impl_->link.server().offer(known.growing);
         impl_->layers.push_back(std::move(known));
     }
     if (impl_->is_alone) return;
@@ -358,7 +338,7 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
     KnownLayer& layer = impl.known(diff_id);
     unsigned index = impl.index_of(diff_id);
     ReceiveSettings settings{
-        .token = impl.token,
+        .token = impl.link.token(),
         .limit = most_bytes(layer.size),
         .stop = impl.settings.stop,
         .complain =
@@ -442,7 +422,7 @@ bool Member::is_shared() const {
 }
 
 Member::Counts Member::counts() const {
-    return {impl_->registry_bytes, impl_->received_bytes, impl_->server->sent()};
+    return {impl_->registry_bytes, impl_->received_bytes, impl_->link.server().sent()};
 }
 
 }  // namespace berth::pull::share

@@ -1,7 +1,6 @@
 // A node's part in a step whose nodes share what they pull: what the tracker says, the server for the other nodes, and
 // the layers that come from them.
 #pragma once
-#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,25 +10,11 @@
 
 #include "runtime/base/digest.hh"
 #include "runtime/base/fd.hh"
-#include "runtime/pull/agreement/agreement.hh"
-#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/share/node_link.hh"
 #include "runtime/pull/share/pieces.hh"
 #include "runtime/pull/share/receive.hh"
 
 namespace berth::pull::share {
-
-struct MemberSettings {
-    MeetingPlace place;             ///< of the tracker, and who this node is
-    Digest image;                   ///< of the manifest or image index that the step runs
-    std::string address;            ///< by which other nodes reach this one; empty: that of the way to the tracker
-    uint16_t first_port = 0;        ///< to serve at; 0: any
-    uint16_t last_port = 0;
-    uint64_t rate = 0;              ///< bytes a second that are sent at most; 0: no limit
-    const std::atomic<bool>* stop = nullptr;
-    std::function<void(const std::string&)> notice;  ///< takes a line for people; any thread
-    /// Takes how far the nodes are, once a second; nothing when this node is alone; any thread.
-    std::function<void(const std::optional<StepStatus>&)> status;
-};
 
 /// A layer of the image, each once.
 struct SharedLayer {
@@ -48,7 +33,7 @@ class Member {
     };
 
     /// Joins. Throws Error when the tracker or a port cannot be had.
-    explicit Member(MemberSettings settings);
+    explicit Member(NodeSettings settings);
     /// Ends the server and the conversation.
     ~Member();
     Member(const Member&) = delete;

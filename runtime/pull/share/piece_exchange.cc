@@ -11,10 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/share/chunk_reader.hh"
-#include "runtime/pull/share/identity.hh"
 #include "runtime/pull/share/lazy_image.hh"
-#include "runtime/pull/share/serve.hh"
-#include "runtime/pull/share/tracker_client.hh"
 
 namespace berth::pull::share {
 
@@ -35,11 +32,9 @@ constexpr auto look_again = milliseconds(500);
 }  // namespace
 
 struct PieceExchange::Impl {
-    Impl(ExchangeSettings its, std::shared_ptr<const store::Partial> its_partial, const std::vector<uint32_t>& profile);
+    Impl(NodeSettings its, std::shared_ptr<const store::Partial> its_partial, const std::vector<uint32_t>& profile);
     ~Impl();
 
-    void enter();
-    void listen();
     void take(const Message& message);
     Plan wait_for_roster();
     void share_out(const std::vector<uint32_t>& profile);
@@ -49,15 +44,13 @@ struct PieceExchange::Impl {
     void leave(unsigned neighbour, const std::string& reason);
     void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
     ChunkReader reader(const Sink& sink);
-    std::string ask(PeerRequests& requests, unsigned neighbour, const std::string& path, const std::string& here,
+    std::string ask(ChunkClient& client, unsigned neighbour, const std::string& path, const std::string& here,
                     ChunkReader& reader, const std::function<bool(const ChunkReader&)>& is_over);
 
-    ExchangeSettings settings;
+    NodeSettings settings;
     std::shared_ptr<const store::Partial> partial;
-    std::string token;
     std::shared_ptr<LazyImage> image;
-    TrackerClient tracker;
-    std::unique_ptr<LayerServer> server;
+    NodeLink link;
     Plan roster;
     /// The newest; and all, since nobody waits for those who still read an old one. One more for each node that goes,
     /// 160 kB where the image has 20 GB.
@@ -76,24 +69,32 @@ struct PieceExchange::Impl {
     std::vector<unsigned> neighbours;
     unsigned woken = 0;  ///< so often
     bool is_ended = false;
-    std::thread listener;
 };
 
-PieceExchange::Impl::Impl(ExchangeSettings its, std::shared_ptr<const store::Partial> its_partial,
+PieceExchange::Impl::Impl(NodeSettings its, std::shared_ptr<const store::Partial> its_partial,
                           const std::vector<uint32_t>& profile)
     : settings(std::move(its)),
       partial(std::move(its_partial)),
-      token(client_token(settings.place.secret)),
       image(std::make_shared<LazyImage>(partial, settings.image)),
-      tracker(settings.place) {
-    enter();
-    listener = std::thread([this] { listen(); });
+      link(settings) {
+    link.server().offer(image);
+    auto hear = [this](const Message* message) {
+        if (message != nullptr) take(*message);
+        std::lock_guard lock(mutex);
+        return !is_ended;
+    };
+    auto lost = [this](const std::string& reason) {
+        std::lock_guard lock(mutex);
+        if (alone.empty()) alone = reason;
+        is_ended = true;
+        changed.notify_all();
+    };
+    link.join(true, hear, lost);
     try {
         roster = wait_for_roster();
         share_out(profile);
     } catch (...) {
-        tracker.shut_down();
-        listener.join();
+        link.leave();
         throw;
     }
 }
@@ -104,40 +105,7 @@ PieceExchange::Impl::~Impl() {
         is_ended = true;
         changed.notify_all();
     }
-    tracker.shut_down();
-    listener.join();
-}
-
-void PieceExchange::Impl::enter() {
-    Identity identity = make_identity();
-    server = std::make_unique<LayerServer>(ServerSettings{.identity = identity,
-                                                          .token = token,
-                                                          .address = settings.address,
-                                                          .first_port = settings.first_port,
-                                                          .last_port = settings.last_port,
-                                                          .rate = settings.rate});
-    server->offer(image);
-    std::string address = settings.address.empty() ? tracker.own_address() : settings.address;
-    tracker.send(Hello{.self = {settings.place.node, address, server->port(), identity.pin},
-                       .rank = settings.place.rank,
-                       .image = settings.image,
-                       .release = release,
-                       .is_lazy = true});
-}
-
-void PieceExchange::Impl::listen() {
-    try {
-        for (;;) {
-            if (auto message = tracker.receive(milliseconds(250))) take(*message);
-            std::lock_guard lock(mutex);
-            if (is_ended) return;
-        }
-    } catch (const Error& problem) {
-        std::lock_guard lock(mutex);
-        if (alone.empty()) alone = problem.what();
-        is_ended = true;
-        changed.notify_all();
-    }
+    link.leave();
 }
 
 void PieceExchange::Impl::take(const Message& message) {
@@ -217,19 +185,11 @@ void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
 }
 
 /// Why the answer has not come whole; empty: it has.
-std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour, const std::string& path,
+std::string PieceExchange::Impl::ask(ChunkClient& client, unsigned neighbour, const std::string& path,
                                      const std::string& here, ChunkReader& reader,
                                      const std::function<bool(const ChunkReader&)>& is_over) try {
-    PeerRequests::Request request{.peer = roster.peers[neighbour], .path = path, .token = token};
-    if (!here.empty()) request.headers.push_back(cat(here_header, ": ", here));
-    request.take = [&](std::string_view data) { return reader.take(data); };
-    request.should_leave = [&] {
-        return Clock::now() - reader.heard() > longest_silence || gives[neighbour] == Gives::no || is_over(reader);
-    };
-    PeerRequests::Answer answer = requests.get(request);
-    if (reader.is_complete()) return {};
-    if (!reader.problem().empty()) return reader.problem();
-    return answer.problem.empty() ? "it ended in the middle" : answer.problem;
+    auto should_leave = [&] { return gives[neighbour] == Gives::no || is_over(reader); };
+    return client.get({roster.peers[neighbour], path, link.token(), here, should_leave}, reader).problem;
 } catch (const SysError&) {
     throw;
 } catch (const Error& problem) {
@@ -238,7 +198,7 @@ std::string PieceExchange::Impl::ask(PeerRequests& requests, unsigned neighbour,
     return problem.what();
 }
 
-PieceExchange::PieceExchange(ExchangeSettings settings, std::shared_ptr<const store::Partial> partial,
+PieceExchange::PieceExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
                              const std::vector<uint32_t>& profile)
     : impl_(std::make_unique<Impl>(std::move(settings), std::move(partial), profile)) {}
 PieceExchange::~PieceExchange() = default;
@@ -254,10 +214,10 @@ std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
     return impl_->gives[out] == Impl::Gives::yes ? std::optional(out) : std::nullopt;
 }
 
-bool PieceExchange::take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+bool PieceExchange::take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
                          const std::function<bool()>& is_over) {
     ChunkReader reader = impl_->reader(sink);
-    std::string problem = impl_->ask(requests, neighbour, impl_->image->path(pieces), "", reader,
+    std::string problem = impl_->ask(client, neighbour, impl_->image->path(pieces), "", reader,
                                      [&](const ChunkReader& its) {
                                          return is_over() || Clock::now() - its.fed() > starved_after;
                                      });
@@ -268,7 +228,7 @@ bool PieceExchange::take(PeerRequests& requests, unsigned neighbour, Arrivals::P
     return false;
 }
 
-void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink,
+void PieceExchange::take_all(ChunkClient& client, unsigned neighbour, const Sink& sink,
                              const std::function<bool()>& is_over) {
     std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
     auto fed = Clock::now();
@@ -282,7 +242,7 @@ void PieceExchange::take_all(PeerRequests& requests, unsigned neighbour, const S
             if (its.has_fed() || is_starving) gives.compare_exchange_strong(before, now);
             return is_over();
         };
-        std::string problem = impl_->ask(requests, neighbour, impl_->image->path_of_all(impl_->roster.own),
+        std::string problem = impl_->ask(client, neighbour, impl_->image->path_of_all(impl_->roster.own),
                                          word_of(*impl_->partial->arrivals), reader, watch);
         if (problem.empty() && !impl_->lacks_from(neighbour)) return;
         // It may not have heard yet who has gone, and so what it is to send.
@@ -330,7 +290,7 @@ bool PieceExchange::is_to_prove(unsigned layer) const {
 
 void PieceExchange::tell_proved(unsigned layer) {
     try {
-        impl_->tracker.send(Done{layer});
+        impl_->link.send(Done{layer});
     } catch (const Error&) {
         // The others prove it themselves.
     }
@@ -343,7 +303,7 @@ bool PieceExchange::is_proved(unsigned layer) const {
 
 void PieceExchange::serve_to_the_end() {
     try {
-        impl_->tracker.send(Finished{});
+        impl_->link.send(Finished{});
     } catch (const Error&) {
         return;
     }
@@ -351,6 +311,6 @@ void PieceExchange::serve_to_the_end() {
     impl_->changed.wait(lock, [&] { return impl_->is_ended; });
 }
 
-uint64_t PieceExchange::sent() const { return impl_->server->sent(); }
+uint64_t PieceExchange::sent() const { return impl_->link.server().sent(); }
 
 }  // namespace berth::pull::share

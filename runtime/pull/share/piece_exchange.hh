@@ -10,28 +10,18 @@
 #include <vector>
 
 #include "runtime/base/digest.hh"
-#include "runtime/pull/agreement/agreement.hh"
-#include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/chunk_client.hh"
+#include "runtime/pull/share/node_link.hh"
 #include "runtime/store/partial.hh"
 
 namespace berth::pull::share {
-
-struct ExchangeSettings {
-    MeetingPlace place;       ///< of the tracker, and who this node is
-    Digest image;             ///< of the manifest
-    std::string address = {};  ///< by which other nodes reach this one; empty: that of the way to the tracker
-    uint16_t first_port = 0;  ///< to serve at; 0: any
-    uint16_t last_port = 0;
-    uint64_t rate = 0;        ///< bytes a second that are sent at most; 0: no limit
-    std::function<void(const std::string&)> notice = {};  ///< takes a line for people; any thread
-};
 
 /// Exchanging is a gain and never a need: what does not come from a neighbour, source() leaves to the registry.
 class PieceExchange {
   public:
     /// Enters, and waits until the others have as well, for some seconds at most. Throws Error when the tracker, a port
     /// or an answer cannot be had. `profile` is what a start reads first.
-    PieceExchange(ExchangeSettings settings, std::shared_ptr<const store::Partial> partial,
+    PieceExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
                   const std::vector<uint32_t>& profile);
     /// Ends the server and the conversation.
     ~PieceExchange();
@@ -48,10 +38,10 @@ class PieceExchange {
     using Sink = std::function<void(uint32_t piece, std::string_view bytes)>;
     /// Takes these pieces, one behind the other, from a neighbour, which brings them before what nobody waits for.
     /// False when it has not sent all of them. Throws SysError that `sink` throws.
-    bool take(PeerRequests& requests, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+    bool take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
               const std::function<bool()>& is_over);
     /// Takes all that comes from a neighbour, until that is all, or is left to the registry. Throws as take() does.
-    void take_all(PeerRequests& requests, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);
+    void take_all(ChunkClient& client, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);
     /// After take_all(): waits until there is more to come from the neighbour, since another node has gone. False:
     /// nothing is taken from it any more, or `is_over`.
     bool wait_for_more(unsigned neighbour, const std::function<bool()>& is_over);

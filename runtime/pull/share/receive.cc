@@ -13,8 +13,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/pull/share/chunk_reader.hh"
-#include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/chunk_client.hh"
 #include "runtime/pull/share/request_path.hh"
 
 namespace berth::pull::share {
@@ -54,7 +53,6 @@ class StripeReceiver {
   private:
     /// Empty when the source has sent all that it has to; else why it is left.
     std::string take_from(const SourcePeer& source);
-    std::string ask(const SourcePeer& source, ChunkReader& reader);
     void take_chunk(const ChunkHead& head, std::string_view bytes);
     bool should_leave(const ChunkReader& reader);
     bool should_try_again();
@@ -68,7 +66,7 @@ class StripeReceiver {
     const int file_;
     SourceList& sources_;
     const ReceiveSettings& settings_;
-    PeerRequests requests_;
+    ChunkClient client_;
     std::string key_;       ///< of the source
     std::string proven_;    ///< key of the last one that has sent a piece
     unsigned tries_ = 0;    ///< of that one, since its last piece
@@ -80,7 +78,6 @@ class StripeReceiver {
     std::optional<Clock::time_point> went_on_;  ///< when a source was left with which nothing was wrong
     bool goes_back_ = false;
     unsigned returns_ = 0;
-    bool is_silent_ = false;
 };
 
 void StripeReceiver::check_over() const {
@@ -140,7 +137,7 @@ bool StripeReceiver::should_try_again() {
 }
 
 std::string StripeReceiver::take_from(const SourcePeer& source) {
-    is_moved_ = is_starved_ = is_lost_ = is_gone_ = is_silent_ = goes_back_ = false;
+    is_moved_ = is_starved_ = is_lost_ = is_gone_ = goes_back_ = false;
     key_ = source.peer.key;
     ChunkReader reader({.size_of = [](const ChunkHead& head) -> std::optional<uint32_t> {
                             if (head.offset != 0 || head.size > chunk_size) return std::nullopt;
@@ -150,26 +147,14 @@ std::string StripeReceiver::take_from(const SourcePeer& source) {
                         .head = [this](const ChunkHead& head) {
                             settings_.behind(stripe_, uint64_t{head.ahead} * chunk_size);
                         }});
-    try {
-        return ask(source, reader);
-    } catch (const WrongChunk& problem) {
-        return problem.what();
-    }
-}
-
-std::string StripeReceiver::ask(const SourcePeer& source, ChunkReader& reader) {
-    PeerRequests::Answer answer = requests_.get(
-        {.peer = source.peer,
-         .path = text_of(LayerPath{layer_.name(), stripe_, layer_.count(stripe_)}),
-         .token = settings_.token,
-         .take = [&](std::string_view data) { return reader.take(data); },
-         .should_leave = [&] { return should_leave(reader); }});
+    auto answer = client_.get({.peer = source.peer,
+                               .path = text_of(LayerPath{layer_.name(), stripe_, layer_.count(stripe_)}),
+                               .token = settings_.token,
+                               .should_leave = [&] { return should_leave(reader); }},
+                              reader);
     is_gone_ = reader.is_gone();
-    if (reader.is_complete()) return {};
-    if (!reader.problem().empty()) return reader.problem();
-    is_lost_ = !answer.is_refused;
-    if (is_silent_) return "it fell silent";
-    return answer.problem.empty() ? "it ended in the middle" : answer.problem;
+    is_lost_ = answer.is_lost;
+    return answer.problem;
 }
 
 void StripeReceiver::take_chunk(const ChunkHead& head, std::string_view bytes) {
@@ -201,7 +186,6 @@ bool StripeReceiver::should_leave(const ChunkReader& reader) {
     auto now = Clock::now();
     if (is_over()) return true;
     if (has_other_source()) return is_moved_ = true;
-    if (now - reader.heard() > longest_silence) return is_silent_ = true;
     // Each time later, in case it never gets any.
     if (went_on_ && now - *went_on_ > settings_.back * (1 << returns_)) return goes_back_ = true;
     // One that has nothing mostly waits for another node, and finds a better one itself.

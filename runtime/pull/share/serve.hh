@@ -19,9 +19,6 @@ struct ServerSettings {
     unsigned connections = 512;  ///< of nodes of the step at most; fewer where the process may open few files
 };
 
-/// Of a request: which chunks of an image the asking node has, see word_of().
-inline constexpr const char* here_header = "Berth-Here";
-
 /// Answers a GET with the token by the offer that the path's first word names.
 ///
 /// Who has not begun to speak TLS, and then, who has shown no token, has ten seconds for that, and a bound in number.

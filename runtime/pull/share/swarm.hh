@@ -1,5 +1,5 @@
-// The nodes of a step that want one image in one way: who they are, what the tracker tells them, and when. What a node is
-// to take from whom is a policy, of which there are two. Pure: the tracker hands it messages and the time.
+// The nodes of a step that want one image in one way: who they are, what the tracker tells them, and when. What a node
+// is to take from whom is a policy, of which there are two. Pure: the tracker hands it messages and the time.
 #pragma once
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // Nodes that want an image whole. One of them asks the registry for the documents; each layer has an owner, who brings
-// it, and the others take it by two trees (plan.hh). Nodes and owners that are slow, silent or lost are found by what all
-// tell, and others take their places.
+// it, and the others take it by two trees (plan.hh). Nodes and owners that are slow, silent or lost are found by what
+// all tell, and others take their places.
 #pragma once
 #include <array>
 #include <chrono>

@@ -53,7 +53,8 @@ void TreeSwarm::own_what_nobody_has(unsigned place) {
 }
 
 /// What `place` is to do about the layer. Its sources are added to `peers`, where `known` has their places.
-LayerRole TreeSwarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers, std::map<unsigned, unsigned>& known) {
+LayerRole TreeSwarm::role(unsigned layer, unsigned place, std::vector<Peer>& peers,
+                          std::map<unsigned, unsigned>& known) {
     LayerRole out;
     uint8_t& flags = nodes_[place].layers[layer];
     out.is_owner = layers_[layer].owner == place || (flags & (has | serves)) == (has | serves);

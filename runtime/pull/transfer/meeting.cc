@@ -9,19 +9,26 @@
 
 namespace berth::pull {
 
+namespace {
+
+share::NodeSettings settings_of(const Options& options, const Digest& image, const std::string& what, Meter& meter) {
+    const ShareLimits& limits = options.share_limits;
+    return {.place = *options.share,
+            .image = image,
+            .address = limits.address,
+            .first_port = limits.first_port,
+            .last_port = limits.last_port,
+            .rate = limits.rate,
+            .stop = options.registry.stop,
+            .notice = [&meter, what](const std::string& line) { meter.note(cat(what, ": ", line)); },
+            .status = [&meter](const std::optional<share::StepStatus>& step) { meter.set_step(step); }};
+}
+
+}  // namespace
+
 std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
                                            Meter& meter) {
-    const ShareLimits& limits = options.share_limits;
-    return std::make_unique<share::Member>(share::MemberSettings{
-        .place = *options.share,
-        .image = digest,
-        .address = limits.address,
-        .first_port = limits.first_port,
-        .last_port = limits.last_port,
-        .rate = limits.rate,
-        .stop = options.registry.stop,
-        .notice = [&meter, what](const std::string& line) { meter.note(cat(what, ": ", line)); },
-        .status = [&meter](const std::optional<share::StepStatus>& step) { meter.set_step(step); }});
+    return std::make_unique<share::Member>(settings_of(options, digest, what, meter));
 }
 
 share::DocumentList documents_to_tell(const Told& told) {
@@ -62,16 +69,7 @@ std::unique_ptr<share::PieceExchange> meet_for_pieces(const Options& options,
                                                       const Digest& manifest, const std::vector<uint32_t>& profile,
                                                       const std::string& what, Meter& meter) try {
     if (!options.share) return nullptr;
-    const ShareLimits& limits = options.share_limits;
-    auto notice = [&meter, what](const std::string& line) { meter.note(cat(what, ": ", line)); };
-    share::ExchangeSettings settings{.place = *options.share,
-                                     .image = manifest,
-                                     .address = limits.address,
-                                     .first_port = limits.first_port,
-                                     .last_port = limits.last_port,
-                                     .rate = limits.rate,
-                                     .notice = notice};
-    return std::make_unique<share::PieceExchange>(std::move(settings), partial, profile);
+    return std::make_unique<share::PieceExchange>(settings_of(options, manifest, what, meter), partial, profile);
 } catch (const Error& problem) {
     meter.note(cat(what, " is not shared with the other nodes of the step: ", problem.what()));
     return nullptr;

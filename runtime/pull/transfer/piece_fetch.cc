@@ -187,9 +187,9 @@ class PieceFetch {
     void work(oci::Source& source, bool only_wanted) noexcept;
     std::optional<PieceRun> next(bool only_wanted);
     PieceOrder::UpTo up_to();
-    void fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run);
+    void fetch(oci::Source& source, share::ChunkClient& client, PieceRun run);
     void read(oci::Source& source, PieceRun& run);
-    void read_from_node(share::PeerRequests& requests, PieceRun& run);
+    void read_from_node(share::ChunkClient& client, PieceRun& run);
     void listen() noexcept;
     void listen_to(unsigned node) noexcept;
     void take_from_node(uint32_t piece, std::string_view bytes);
@@ -265,8 +265,8 @@ std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
 
 void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
     try {
-        share::PeerRequests requests;
-        while (auto run = next(only_wanted)) fetch(source, requests, *run);
+        share::ChunkClient client;
+        while (auto run = next(only_wanted)) fetch(source, client, *run);
     } catch (...) {
         fail(std::current_exception());
     }
@@ -288,13 +288,13 @@ void PieceFetch::listen() noexcept {
 /// All that comes from a neighbour of its own accord.
 void PieceFetch::listen_to(unsigned node) noexcept {
     try {
-        share::PeerRequests requests;
+        share::ChunkClient client;
         auto take = [&](uint32_t piece, std::string_view bytes) {
             wait_for_turn(false, {piece, 1}, bytes.size());
             take_from_node(piece, bytes);
         };
         auto over = [&] { return is_over(); };
-        do settings_.exchange->take_all(requests, node, take, over);
+        do settings_.exchange->take_all(client, node, take, over);
         while (settings_.exchange->wait_for_more(node, over));
     } catch (...) {
         fail(std::current_exception());
@@ -388,9 +388,9 @@ void PieceFetch::read(oci::Source& source, PieceRun& run) {
 }
 
 /// `run` is shortened by what has come.
-void PieceFetch::read_from_node(share::PeerRequests& requests, PieceRun& run) {
+void PieceFetch::read_from_node(share::ChunkClient& client, PieceRun& run) {
     settings_.exchange->take(
-        requests, *run.from, run.pieces,
+        client, *run.from, run.pieces,
         [&](uint32_t piece, std::string_view bytes) {
             if (piece != run.pieces.first || run.pieces.count == 0) throw Error("it sends pieces in a wrong order");
             take_from_node(piece, bytes);
@@ -400,10 +400,10 @@ void PieceFetch::read_from_node(share::PeerRequests& requests, PieceRun& run) {
 }
 
 /// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
-void PieceFetch::fetch(oci::Source& source, share::PeerRequests& requests, PieceRun run) {
+void PieceFetch::fetch(oci::Source& source, share::ChunkClient& client, PieceRun run) {
     Counted counted(urgent_, run.urgent);
     // What does not come from there is the registry's.
-    if (run.from) read_from_node(requests, run);
+    if (run.from) read_from_node(client, run);
     for (unsigned wrong = 0; run.pieces.count > 0;) try {
             read(source, run);
         } catch (const SysError&) {

@@ -1,4 +1,4 @@
-#include "runtime/pull/share/peer_request.hh"
+#include "runtime/pull/share/chunk_client.hh"
 
 #include <curl/curl.h>
 
@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
+#include "runtime/pull/share/chunk_stream.hh"
 
 namespace berth::pull::share {
 
@@ -18,33 +19,38 @@ constexpr long kept_connections = 64;
 
 /// What the callbacks of one request work with.
 struct Transfer {
-    const PeerRequests::Request& request;
+    const ChunkClient::Request& request;
+    ChunkReader& reader;
+    bool is_silent = false;
     std::exception_ptr failure = {};
 
     static size_t take(char* data, size_t one, size_t count, void* its) {
         auto& self = *static_cast<Transfer*>(its);
         try {
-            return self.request.take({data, one * count}) ? one * count : 0;
+            return self.reader.take({data, one * count}) ? one * count : 0;
         } catch (...) {
             self.failure = std::current_exception();
             return 0;
         }
     }
     static int progress(void* its, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-        return static_cast<Transfer*>(its)->request.should_leave() ? 1 : 0;
+        auto& self = *static_cast<Transfer*>(its);
+        if (self.request.should_leave()) return 1;
+        self.is_silent = ChunkReader::Clock::now() - self.reader.heard() > longest_silence;
+        return self.is_silent ? 1 : 0;
     }
 };
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
-Headers headers_of(const PeerRequests::Request& request) {
+Headers headers_of(const ChunkClient::Request& request) {
     Headers out(curl_slist_append(nullptr, cat("Authorization: Bearer ", request.token).c_str()),
                 curl_slist_free_all);
-    for (const std::string& header : request.headers) curl_slist_append(out.get(), header.c_str());
+    if (!request.here.empty()) curl_slist_append(out.get(), cat(here_header, ": ", request.here).c_str());
     return out;
 }
 
-std::string address_of(const PeerRequests::Request& request) {
+std::string address_of(const ChunkClient::Request& request) {
     const Peer& peer = request.peer;
     std::string host = peer.address.find(':') == std::string::npos ? peer.address : cat('[', peer.address, ']');
     return cat("https://", host, ':', peer.port, request.path);
@@ -52,7 +58,7 @@ std::string address_of(const PeerRequests::Request& request) {
 
 }  // namespace
 
-PeerRequests::PeerRequests() : curl_(curl_easy_init()) {
+ChunkClient::ChunkClient() : curl_(curl_easy_init()) {
     if (curl_ == nullptr) throw Error("starting libcurl: out of memory");
     curl_easy_setopt(curl_, CURLOPT_PROXY, "");
     curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
@@ -70,11 +76,11 @@ PeerRequests::PeerRequests() : curl_(curl_easy_init()) {
     curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
 }
 
-PeerRequests::~PeerRequests() { curl_easy_cleanup(curl_); }
+ChunkClient::~ChunkClient() { curl_easy_cleanup(curl_); }
 
-PeerRequests::Answer PeerRequests::get(const Request& request) {
-    if (!request.peer.key.starts_with("sha256//")) return {"it has told no key", true};
-    Transfer transfer{request};
+ChunkClient::Answer ChunkClient::get(const Request& request, ChunkReader& reader) try {
+    if (!request.peer.key.starts_with("sha256//")) return {"it has told no key"};
+    Transfer transfer{request, reader};
     Headers headers = headers_of(request);
     curl_easy_setopt(curl_, CURLOPT_URL, address_of(request).c_str());
     curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers.get());
@@ -85,11 +91,15 @@ PeerRequests::Answer PeerRequests::get(const Request& request) {
     // They end with this function.
     curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, nullptr);
     if (transfer.failure) std::rethrow_exception(transfer.failure);
-    if (code == CURLE_OK) return {};
+    if (reader.is_complete()) return {};
+    if (!reader.problem().empty()) return {reader.problem()};
+    if (transfer.is_silent) return {"it fell silent", true};
     long status = 0;
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
-    if (code == CURLE_HTTP_RETURNED_ERROR) return {cat("it answers with ", status), true};
-    return {curl_easy_strerror(code)};
+    if (code == CURLE_HTTP_RETURNED_ERROR) return {cat("it answers with ", status)};
+    return {code == CURLE_OK ? "it ended in the middle" : curl_easy_strerror(code), true};
+} catch (const WrongChunk& problem) {
+    return {problem.what()};
 }
 
 }  // namespace berth::pull::share
