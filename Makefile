@@ -139,7 +139,7 @@ fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc)
   $(addprefix runtime/images/,file.cc kept_index.cc sif_environment.cc spelling.cc) \
   runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
   $(addprefix runtime/pull/share/,chunk_head.cc chunk_reader.cc chunk_stream.cc lazy_image.cc messages.cc \
-    partial_chunks.cc piece_owners.cc request_path.cc session.cc) \
+    partial_chunks.cc chunk_owners.cc request_path.cc session.cc) \
   $(wildcard runtime/pull/report/*.cc) \
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)

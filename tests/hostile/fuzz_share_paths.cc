@@ -55,12 +55,12 @@ void run_image(unsigned nodes, unsigned gone, std::string_view path, std::string
     static const std::shared_ptr<const store::Partial> partial = image();
     auto asked = parse_image_path(path, pieces);
     if (asked) must(parse_image_path(text_of(*asked), pieces).has_value(), "the path of an image is another one");
-    PieceOwners owners(nodes, {3, pieces}, {4, 0});
+    ChunkOwners owners(nodes, {3, pieces}, {4, 0});
     if (gone < nodes && nodes > 1) owners.set_gone(gone);
     for (uint32_t piece = 0; asked && piece < pieces; ++piece)
         must(owners.source(piece, asked->node) < nodes, "a piece comes from a node that there is not");
     LazyImage lazy(partial, manifest());
-    lazy.set_owners(std::make_shared<const PieceOwners>(std::move(owners)), 0);
+    lazy.set_owners(std::make_shared<const ChunkOwners>(std::move(owners)), 0);
     auto answer = lazy.answer(path, here);
     must(!answer || (asked && name_in(path) == lazy.name()), "an answer to what is no path of it");
     static std::string buffer(1 << 20, '\0');

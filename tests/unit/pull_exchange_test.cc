@@ -3,7 +3,7 @@
 #include <future>
 #include <set>
 
-#include "runtime/pull/share/piece_owners.hh"
+#include "runtime/pull/share/chunk_owners.hh"
 #include "tests/unit/early_scene.hh"
 #include "tests/unit/pull_tracker_process.hh"
 
@@ -179,7 +179,7 @@ TEST_CASE("exchange: wrong bytes of another node are never read", "[pull][exchan
     }
     for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece) wrong->arrivals->set_here(piece);
     auto liar = std::async(std::launch::async, [&] {
-        return std::make_unique<PieceExchange>(
+        return std::make_unique<LazyExchange>(
             NodeSettings{.place = nodes[0]->place, .image = Digest(scene.digest)}, wrong,
             ExchangeScene::profile());
     });
@@ -207,7 +207,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     std::vector<std::string> notices;
     auto exchanges = together(nodes, [&](ExchangeNode& node) {
         unsigned rank = node.place.rank;
-        return std::make_unique<PieceExchange>(
+        return std::make_unique<LazyExchange>(
             NodeSettings{.place = node.place,
                              .image = Digest(scene.digest),
                              .notice =
@@ -219,7 +219,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     });
     CHECK(exchanges[1]->nodes() == 2);
     CHECK(exchanges[1]->neighbours() == std::vector<unsigned>{0});
-    PieceOwners owners(2, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    ChunkOwners owners(2, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
     std::vector<uint32_t> of_first;
     for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)
         if (owners.owner(piece) == 0) of_first.push_back(piece);
@@ -340,11 +340,11 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
     std::vector<std::shared_ptr<const store::Partial>> partials;
     for (auto& node : nodes) partials.push_back(node->partial());
     auto exchanges = together(nodes, [&](ExchangeNode& node) {
-        return std::make_unique<PieceExchange>(
+        return std::make_unique<LazyExchange>(
             NodeSettings{.place = node.place, .image = Digest(scene.digest)}, partials[node.place.rank],
             ExchangeScene::profile());
     });
-    PieceOwners owners(3, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    ChunkOwners owners(3, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
     auto owned_by = [&](unsigned node) {
         std::vector<uint32_t> out;
         for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)

@@ -4,8 +4,8 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/share/chunk_owners.hh"
 #include "runtime/pull/share/partial_chunks.hh"
-#include "runtime/pull/share/piece_owners.hh"
 #include "runtime/pull/share/tracker.hh"
 #include "tests/catch.hh"
 
@@ -39,7 +39,7 @@ TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within t
     for (uint32_t piece = 0; piece < 3000; piece += 7) profile.push_back(2999 - piece);
     for (unsigned nodes : {1U, 2U, 3U, 16U, 17U, 23U, 64U, 100U, 1000U}) {
         INFO(nodes);
-        PieceOwners owners(nodes, ends, profile);
+        ChunkOwners owners(nodes, ends, profile);
         std::vector<unsigned> owned(nodes);
         for (uint32_t piece = 0; piece < 3000; ++piece) {
             unsigned owner = owners.owner(piece);
@@ -63,30 +63,30 @@ TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within t
                 REQUIRE((next == source || next == owners.owner(piece)));
             }
         }
-        CHECK(most <= (nodes <= PieceOwners::row_limit ? nodes - 1 : 2 * std::sqrt(nodes) + 2));
+        CHECK(most <= (nodes <= ChunkOwners::row_limit ? nodes - 1 : 2 * std::sqrt(nodes) + 2));
         if (nodes <= 64) CHECK(*std::ranges::min_element(owned) > 0);
     }
     // The first pieces of a profile have several owners.
-    PieceOwners owners(4, {100}, {40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 9});
+    ChunkOwners owners(4, {100}, {40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 9});
     CHECK(owners.owner(40) == owners.owner(43));
     CHECK(owners.owner(44) != owners.owner(43));
     CHECK(owners.owner(9) != owners.owner(55));
     // Nobody has much more than the others.
     for (unsigned nodes : {2U, 5U, 16U, 40U}) {
-        PieceOwners even(nodes, {2000}, {});
+        ChunkOwners even(nodes, {2000}, {});
         std::vector<unsigned> counts(nodes);
         for (uint32_t piece = 0; piece < 2000; ++piece) ++counts[even.owner(piece)];
-        CHECK(*std::ranges::max_element(counts) <= 2000 / nodes + PieceOwners::pieces_a_run / 2 + 1);
+        CHECK(*std::ranges::max_element(counts) <= 2000 / nodes + ChunkOwners::chunks_a_run / 2 + 1);
     }
 }
 
 TEST_CASE("exchange: when nodes have gone, the others ask owners that are there, in two steps", "[pull][exchange]") {
     std::vector<uint32_t> ends{1000, 3000}, profile{5, 6, 7, 2000, 2001};
     for (unsigned nodes : {2U, 4U, 12U, 17U, 64U}) {
-        PieceOwners owners(nodes, ends, profile), backwards = owners;
-        const PieceOwners before = owners;
+        ChunkOwners owners(nodes, ends, profile), backwards = owners;
+        const ChunkOwners before = owners;
         // Some, all of a row, and all of a column.
-        unsigned columns = nodes <= PieceOwners::row_limit ? nodes : static_cast<unsigned>(std::ceil(std::sqrt(nodes)));
+        unsigned columns = nodes <= ChunkOwners::row_limit ? nodes : static_cast<unsigned>(std::ceil(std::sqrt(nodes)));
         std::set<unsigned> gone{nodes - 1};
         if (nodes >= 12) gone.insert({0, 1, columns + 1});
         if (nodes == 64)
@@ -112,9 +112,9 @@ TEST_CASE("exchange: when nodes have gone, the others ask owners that are there,
         }
     }
     // What the one that has gone had is spread over those that are left.
-    PieceOwners owners(3, {300}, {});
+    ChunkOwners owners(3, {300}, {});
     std::set<unsigned> heirs;
-    PieceOwners before = owners;
+    ChunkOwners before = owners;
     owners.set_gone(1);
     for (uint32_t piece = 0; piece < 300; ++piece)
         if (before.owner(piece) == 1) heirs.insert(owners.owner(piece));
@@ -211,7 +211,7 @@ TEST_CASE("exchange: who takes part is told when all have come, or some time aft
 TEST_CASE("exchange: a node with a number that none has is told the owners, and reads nothing else",
           "[pull][exchange]") {
     for (unsigned nodes : {1U, 3U, 17U, 64U}) {
-        PieceOwners owners(nodes, {100}, {3});
+        ChunkOwners owners(nodes, {100}, {3});
         for (unsigned node : {nodes, nodes + 1, 2 * nodes, 4'000'000'000U, ~0U})
             for (uint32_t piece = 0; piece < 100; ++piece)
                 REQUIRE(owners.source(piece, node) == owners.owner(piece));

@@ -371,7 +371,7 @@ TEST_CASE("whatever sources say, a layer of which no piece comes is left to the 
     receiver.settings.will_not_have = [&](const SourcePeer& source) {
         if (source.place == 4) ++told;
     };
-    CHECK_THROWS_WITH(receiver.receive({without.peer(4)}), "no piece of it comes");
+    CHECK_THROWS_WITH(receiver.receive({without.peer(4)}), "no chunk of it comes");
     CHECK((told > 0) == is_gone);
     CHECK(receiver.complaints.empty());
 }

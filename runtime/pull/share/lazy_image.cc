@@ -21,8 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Of a header; what libmicrohttpd has for all of a request is more.
 constexpr size_t here_word_limit = 32 << 10;
-constexpr uint32_t part_limit = 256 << 10;  ///< bytes that are sent at once of a piece that is on its way
-/// Pieces of which a receiver has parts at most, from all of its neighbours, and from one of them.
+constexpr uint32_t part_limit = 256 << 10;  ///< bytes that are sent at once of a chunk that is on its way
+/// Chunks of which a receiver has parts at most, from all of its neighbours, and from one of them.
 constexpr size_t parts_limit = 32, neighbour_parts_limit = 8;
 /// Between two looks: what comes meanwhile goes together.
 constexpr auto between_looks = std::chrono::milliseconds(20);
@@ -84,7 +84,7 @@ class LazyImage::All : public ChunkStream {
     const LazyImage& image_;
     std::optional<unsigned> node_;  ///< who asks
     std::string here_;              ///< what it had then, and has been sent
-    std::shared_ptr<const PieceOwners> known_;  ///< by which `left_` has all
+    std::shared_ptr<const ChunkOwners> known_;  ///< by which `left_` has all
     size_t parts_limit_ = 1;        ///< chunks of which a part has been sent, at most
     std::vector<Left> left_;        ///< to send, in the order of their numbers
     std::string part_;              ///< the bytes behind the head; empty: they are in the file
@@ -92,8 +92,8 @@ class LazyImage::All : public ChunkStream {
 
 std::string word_of(const Arrivals& arrivals) {
     std::string bits((arrivals.count() + 7) / 8, '\0');
-    for (uint32_t piece = 0; piece < arrivals.count(); ++piece)
-        if (arrivals.is_here(piece)) set_bit(bits, piece);
+    for (uint32_t chunk = 0; chunk < arrivals.count(); ++chunk)
+        if (arrivals.is_here(chunk)) set_bit(bits, chunk);
     std::string out = oci::encode_base64(bits);
     return out.size() <= here_word_limit ? out : "";
 }
@@ -103,7 +103,7 @@ LazyImage::LazyImage(std::shared_ptr<const store::Partial> partial, const Digest
     for (const store::PartialLayer& layer : partial_->layers) ends_.push_back(layer.first + layer.pieces());
 }
 
-void LazyImage::set_owners(std::shared_ptr<const PieceOwners> owners, std::optional<unsigned> own) {
+void LazyImage::set_owners(std::shared_ptr<const ChunkOwners> owners, std::optional<unsigned> own) {
     std::lock_guard lock(mutex_);
     owners_ = std::move(owners);
     own_ = own;
@@ -125,24 +125,24 @@ std::unique_ptr<ChunkStream> LazyImage::answer(std::string_view path, std::strin
     return bits ? std::make_unique<All>(*this, asked->node, std::move(*bits)) : nullptr;
 }
 
-bool LazyImage::is_passed_on(uint32_t piece) const {
+bool LazyImage::is_passed_on(uint32_t chunk) const {
     std::lock_guard lock(mutex_);
-    return owners_ && own_ && owners_->is_passed_on(piece, *own_);
+    return owners_ && own_ && owners_->is_passed_on(chunk, *own_);
 }
 
-LazyImage::Place LazyImage::place(uint32_t piece) const {
+LazyImage::Place LazyImage::place(uint32_t chunk) const {
     const store::PartialLayer& layer =
-        partial_->layers[static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin())];
-    return {&layer, uint64_t{piece - layer.first} * Arrivals::piece_size};
+        partial_->layers[static_cast<size_t>(std::ranges::upper_bound(ends_, chunk) - ends_.begin())];
+    return {&layer, uint64_t{chunk - layer.first} * Arrivals::piece_size};
 }
 
-uint32_t LazyImage::size(uint32_t piece) const {
-    Place where = place(piece);
+uint32_t LazyImage::size(uint32_t chunk) const {
+    Place where = place(chunk);
     return static_cast<uint32_t>(std::min(Arrivals::piece_size, where.layer->size - where.at));
 }
 
-size_t LazyImage::read(uint32_t piece, uint32_t offset, char* out, size_t size) const {
-    Place where = place(piece);
+size_t LazyImage::read(uint32_t chunk, uint32_t offset, char* out, size_t size) const {
+    Place where = place(chunk);
     for (;;) {
         ssize_t got = ::pread(where.layer->file.get(), out, size, static_cast<off_t>(where.at + offset));
         if (got < 0 && errno == EINTR) continue;
@@ -185,7 +185,7 @@ bool LazyImage::All::find_all() {
     return true;
 }
 
-/// What is left of a piece that is here.
+/// What is left of a chunk that is here.
 std::optional<ChunkHead> LazyImage::All::next_whole(bool of_profile) {
     const Arrivals& arrivals = *image_.partial_->arrivals;
     auto found = std::ranges::find_if(left_, [&](const Left& left) {
@@ -200,7 +200,7 @@ std::optional<ChunkHead> LazyImage::All::next_whole(bool of_profile) {
     return ChunkHead{left.chunk, image_.size(left.chunk) - from, from};
 }
 
-/// Of a piece that is on its way, what has come and was not sent, but for its last bytes: whoever has those may check
+/// Of a chunk that is on its way, what has come and was not sent, but for its last bytes: whoever has those may check
 /// it, and would find this node wrong.
 std::optional<ChunkHead> LazyImage::All::next_part(bool of_profile) {
     constexpr uint32_t unit = PartialChunks::unit;

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/pull/share/chunk_owners.hh"
 #include "runtime/pull/share/chunk_stream.hh"
 #include "runtime/pull/share/partial_chunks.hh"
-#include "runtime/pull/share/piece_owners.hh"
 #include "runtime/store/partial.hh"
 
 namespace berth::pull::share {
@@ -26,7 +26,7 @@ class LazyImage : public Offer {
 
     /// Who asks whom, and this node's place. Until then nobody is sent what was not asked for by number. When it
     /// changes, answers that are being sent have the chunks that the node takes from this one by now, too.
-    void set_owners(std::shared_ptr<const PieceOwners> owners, std::optional<unsigned> own);
+    void set_owners(std::shared_ptr<const ChunkOwners> owners, std::optional<unsigned> own);
 
     std::string name() const override { return name_; }
     /// See ImagePath. Chunks that are named come in their order, for somebody who waits for them. All come as they are
@@ -58,7 +58,7 @@ class LazyImage : public Offer {
     std::vector<uint32_t> ends_;
     PartialChunks coming_;
     mutable std::mutex mutex_;
-    std::shared_ptr<const PieceOwners> owners_;
+    std::shared_ptr<const ChunkOwners> owners_;
     std::optional<unsigned> own_;
 };
 

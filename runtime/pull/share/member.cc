@@ -38,7 +38,7 @@ struct KnownLayer {
     std::shared_ptr<SourceList> sources = std::make_shared<SourceList>();
     bool is_seed = false;                ///< is served from `file`
     enum class Coming { no, waits, yes } coming = Coming::no;
-    std::chrono::steady_clock::time_point fed = {};  ///< when the last piece came
+    std::chrono::steady_clock::time_point fed = {};  ///< when the last chunk came
     std::array<uint64_t, stripe_count> behind = {};  ///< bytes that the sources have and this node does not
 };
 
@@ -107,7 +107,7 @@ struct Member::Impl {
     std::optional<std::vector<SharedDocument>> documents;
     std::vector<KnownLayer> layers;  ///< not changed after join() but for roles
     std::map<Digest, unsigned> places;
-    std::deque<unsigned> to_serve;   ///< stored layers whose pieces are to be made
+    std::deque<unsigned> to_serve;   ///< stored layers whose chunks are to be made
     /// Of the thread that hears.
     std::chrono::steady_clock::time_point next_report = std::chrono::steady_clock::now(), heard = next_report;
     std::thread seeder;
@@ -243,7 +243,7 @@ void Member::Impl::take_done(const Done& done) {
     layer.owner = done.seal->owner;
 }
 
-/// In a thread: the pieces of layers that were here, one layer after the other.
+/// In a thread: the chunks of layers that were here, one layer after the other.
 void Member::Impl::serve_stored() {
     for (std::unique_lock lock(mutex);;) {
         changed.wait(lock, [&] { return is_ended || !to_serve.empty(); });

@@ -10,8 +10,8 @@
 
 #include "runtime/base/digest.hh"
 #include "runtime/base/fd.hh"
+#include "runtime/pull/share/growing_layer.hh"
 #include "runtime/pull/share/node_link.hh"
-#include "runtime/pull/share/pieces.hh"
 #include "runtime/pull/share/receive.hh"
 
 namespace berth::pull::share {
@@ -49,7 +49,7 @@ class Member {
     void join(std::vector<SharedLayer> layers);
 
     Role role(const Digest& layer) const;
-    /// To make pieces in, for a layer whose role is not `alone`.
+    /// To make chunks in, for a layer whose role is not `alone`.
     GrowingLayer& layer(const Digest& layer) const;
     /// See receive_layer(); `received` is told of bytes. Waits until few other layers come: one that comes alone is
     /// passed on sooner than one of many.

@@ -14,7 +14,7 @@ struct PlannedNode {
     bool is_slow = false;   ///< becomes a leaf, and an owner only when there is nobody else
 };
 
-/// The even pieces of a layer go through the first tree, the odd ones through the second.
+/// The even chunks of a layer go through the first tree, the odd ones through the second.
 inline constexpr unsigned stripe_count = 2;
 
 /// Stands in LayerPlan::place for a node that needs nothing.

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A source that has sent pieces is asked so many times more when a connection fails. On a busy link packets are lost
+/// A source that has sent chunks is asked so many times more when a connection fails. On a busy link packets are lost
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
 constexpr auto seal_patience = seconds(10);
@@ -68,8 +68,8 @@ class StripeReceiver {
     const ReceiveSettings& settings_;
     ChunkClient client_;
     std::string key_;       ///< of the source
-    std::string proven_;    ///< key of the last one that has sent a piece
-    unsigned tries_ = 0;    ///< of that one, since its last piece
+    std::string proven_;    ///< key of the last one that has sent a chunk
+    unsigned tries_ = 0;    ///< of that one, since its last chunk
     bool is_lost_ = false;  ///< the connection failed, and nothing is wrong with what came
     bool is_gone_ = false;  ///< the source has said that it will not get the layer
     unsigned version_ = 0;  ///< of the list in which it is the current one
@@ -96,13 +96,13 @@ void StripeReceiver::await_seal() const {
 }
 
 void StripeReceiver::run() {
-    auto last_piece = Clock::now();
+    auto last_chunk = Clock::now();
     for (uint32_t had = 0; !layer_.has_stripe(stripe_);) {
         check_over();
         // Of both stripes: as long as one comes, the other one's sources may only be late.
         uint32_t has = layer_.count(0) + layer_.count(1);
-        if (std::exchange(had, has) != has) last_piece = Clock::now();
-        if (Clock::now() - last_piece > settings_.patience) throw NotShared("no piece of it comes");
+        if (std::exchange(had, has) != has) last_chunk = Clock::now();
+        if (Clock::now() - last_chunk > settings_.patience) throw NotShared("no chunk of it comes");
         auto source = sources_.current(stripe_);
         if (!source) {
             std::this_thread::sleep_for(milliseconds(50));
@@ -118,7 +118,7 @@ void StripeReceiver::run() {
         if (problem.empty()) {
             await_seal();
             if (layer_.has_stripe(stripe_)) return;
-            problem = "it has fewer pieces than the layer";
+            problem = "it has fewer chunks than the layer";
         }
         if (is_over() || should_try_again()) continue;
         if (!is_starved_ && !is_gone_) settings_.complain(*source, is_lost_ ? Fault::silent : Fault::wrong, problem);

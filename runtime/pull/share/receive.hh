@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "runtime/base/error.hh"
+#include "runtime/pull/share/growing_layer.hh"
 #include "runtime/pull/share/messages.hh"
-#include "runtime/pull/share/pieces.hh"
 
 namespace berth::pull::share {
 
@@ -54,9 +54,9 @@ struct ReceiveSettings {
     /// Bytes that the layer may have: what is sent before its owner has told, and what that tells.
     uint64_t limit = UINT64_MAX;
     const std::atomic<bool>* stop = nullptr;    ///< ends everything
-    /// Without a piece of the layer, whatever its sources say. The tracker knows sooner when nobody will send it.
+    /// Without a chunk of the layer, whatever its sources say. The tracker knows sooner when nobody will send it.
     std::chrono::milliseconds patience{300'000};
-    /// After so long without a piece the next source may have some. That is no fault of the one that is left. The
+    /// After so long without a chunk the next source may have some. That is no fault of the one that is left. The
     /// last one of a list, who has all of the layer, is asked before the tracker takes this node for cut off.
     std::chrono::milliseconds starving{15'000};
     /// So long after a source had nothing, or its connection failed, the first one is asked again: else all who left

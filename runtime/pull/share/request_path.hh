@@ -35,7 +35,7 @@ struct ImagePath {
     Arrivals::Pieces pieces = {};       ///< otherwise
 };
 std::string text_of(const ImagePath& path);
-/// `pieces`: so many the image has.
+/// `chunks`: so many the image has.
 std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces);
 
 }  // namespace berth::pull::share

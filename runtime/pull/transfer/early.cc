@@ -258,7 +258,7 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
 }
 
 void prove_together(const store::Store& store, Completed& completed, const std::function<void(Unproved&)>& prove) {
-    share::PieceExchange* exchange = completed.exchange.get();
+    share::LazyExchange* exchange = completed.exchange.get();
     if (!completed.unproved) return;
     Unproved& unproved = *completed.unproved;
     if (exchange == nullptr) return prove(unproved);

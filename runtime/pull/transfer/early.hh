@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/pull/progress/progress.hh"
-#include "runtime/pull/share/piece_exchange.hh"
+#include "runtime/pull/share/lazy_exchange.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/pull/transfer/origins.hh"
 #include "runtime/pull/transfer/published.hh"
@@ -32,7 +32,7 @@ struct Completed {
     std::vector<Digest> layers = {};  ///< their diff_ids, in the order of the index
     LayerOrigins origins = {};        ///< of those
     /// Serves the other nodes until it ends; null where there are none.
-    std::unique_ptr<share::PieceExchange> exchange = {};
+    std::unique_ptr<share::LazyExchange> exchange = {};
 };
 
 /// Brings the layers of an image that has been prepared, and publishes them in the store: what is waited for comes

@@ -64,12 +64,12 @@ share::DocumentList documents_to_keep(const share::SharedSource& source, const s
     return out;
 }
 
-std::unique_ptr<share::PieceExchange> meet_for_pieces(const Options& options,
+std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
                                                       const std::shared_ptr<const store::Partial>& partial,
                                                       const Digest& manifest, const std::vector<uint32_t>& profile,
                                                       const std::string& what, Meter& meter) try {
     if (!options.share) return nullptr;
-    return std::make_unique<share::PieceExchange>(settings_of(options, manifest, what, meter), partial, profile);
+    return std::make_unique<share::LazyExchange>(settings_of(options, manifest, what, meter), partial, profile);
 } catch (const Error& problem) {
     meter.note(cat(what, " is not shared with the other nodes of the step: ", problem.what()));
     return nullptr;

@@ -5,8 +5,8 @@
 
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/pull/share/documents.hh"
+#include "runtime/pull/share/lazy_exchange.hh"
 #include "runtime/pull/share/member.hh"
-#include "runtime/pull/share/piece_exchange.hh"
 #include "runtime/pull/transfer/options.hh"
 #include "runtime/pull/transfer/published.hh"
 #include "runtime/trust/judge.hh"
@@ -35,7 +35,7 @@ share::DocumentList documents_to_keep(const share::SharedSource& source, const s
 
 /// This node's part in the exchange of the pieces of an image that has started already. Null where this node is alone,
 /// with a note when that was to be otherwise.
-std::unique_ptr<share::PieceExchange> meet_for_pieces(const Options& options,
+std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
                                                       const std::shared_ptr<const store::Partial>& partial,
                                                       const Digest& manifest, const std::vector<uint32_t>& profile,
                                                       const std::string& what, Meter& meter);

@@ -13,7 +13,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/base/throttle.hh"
-#include "runtime/pull/share/piece_owners.hh"
+#include "runtime/pull/share/chunk_owners.hh"
 
 namespace berth::pull {
 
@@ -105,7 +105,7 @@ std::optional<PieceRun> PieceOrder::next_behind() {
 std::optional<PieceRun> PieceOrder::next_of_rest() {
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
         if (is_free(next_of_rest_))
-            return run_at(next_of_rest_, source_ ? share::PieceOwners::pieces_a_run : pieces_a_run, false);
+            return run_at(next_of_rest_, source_ ? share::ChunkOwners::chunks_a_run : pieces_a_run, false);
     return std::nullopt;
 }
 
@@ -121,7 +121,7 @@ using Clock = std::chrono::steady_clock;
 /// One is kept for what is waited for. Nodes that bring an image together have fewer each: what one of them brings it
 /// brings piece by piece, so that the others can have the first of it soon.
 constexpr unsigned connections = 4;
-unsigned connections_of(const share::PieceExchange* exchange) {
+unsigned connections_of(const share::LazyExchange* exchange) {
     unsigned nodes = exchange == nullptr ? 1 : exchange->nodes(), others = connections - 1;
     return 1 + (others + nodes - 1) / nodes;
 }
@@ -130,7 +130,7 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
 
-PieceOrder::Source source_of(const share::PieceExchange* exchange) {
+PieceOrder::Source source_of(const share::LazyExchange* exchange) {
     if (exchange == nullptr) return {};
     return [exchange](uint32_t piece) { return exchange->source(piece); };
 }

@@ -11,7 +11,7 @@
 
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/source/source.hh"
-#include "runtime/pull/share/piece_exchange.hh"
+#include "runtime/pull/share/lazy_exchange.hh"
 #include "runtime/pull/transfer/early_parts.hh"
 #include "runtime/store/partial.hh"
 
@@ -50,7 +50,7 @@ class PieceOrder {
     bool is_in_profile(uint32_t piece) const { return in_profile_[piece]; }
 
     static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
-    static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else PieceOwners has a limit
+    static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else ChunkOwners has a limit
     static constexpr uint32_t far_pieces = 2;      ///< that come before one that is waited for, in a request for more
     /// Of a layer behind what was waited for, before the rest: a program's files lie close to one another.
     static constexpr uint32_t pieces_behind = 64;
@@ -107,7 +107,7 @@ struct PieceFetchSettings {
     std::function<void(size_t layer, uint64_t bytes)> taken;
     std::function<void(uint64_t bytes)> waited;  ///< told of those bytes that somebody waited for, too
     std::function<void(uint64_t bytes)> from_nodes = {};  ///< and of those that other nodes sent
-    share::PieceExchange* exchange = nullptr;             ///< with the other nodes of the step
+    share::LazyExchange* exchange = nullptr;             ///< with the other nodes of the step
 };
 
 /// Returns when all pieces are here. Throws Error when one cannot be had; those that wait have been told.

@@ -1,5 +1,5 @@
-// A node's part in a step whose nodes exchange the pieces of an image that has started already: each asks the registry
-// for some, and gets the others from its neighbours (PieceOwners says which).
+// A node's part in a step whose nodes exchange the chunks of an image that runs already: each asks the registry for
+// some, and gets the others from its neighbours (ChunkOwners says which).
 #pragma once
 #include <atomic>
 #include <functional>
@@ -17,26 +17,26 @@
 namespace berth::pull::share {
 
 /// Exchanging is a gain and never a need: what does not come from a neighbour, source() leaves to the registry.
-class PieceExchange {
+class LazyExchange {
   public:
     /// Enters, and waits until the others have as well, for some seconds at most. Throws Error when the tracker, a port
     /// or an answer cannot be had. `profile` is what a start reads first.
-    PieceExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
+    LazyExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
                   const std::vector<uint32_t>& profile);
     /// Ends the server and the conversation.
-    ~PieceExchange();
-    PieceExchange(const PieceExchange&) = delete;
-    PieceExchange& operator=(const PieceExchange&) = delete;
+    ~LazyExchange();
+    LazyExchange(const LazyExchange&) = delete;
+    LazyExchange& operator=(const LazyExchange&) = delete;
 
     unsigned nodes() const;
-    /// Those that send pieces to this one. When a node has gone, there may be others. Any thread.
+    /// Those that send chunks to this one. When a node has gone, there may be others. Any thread.
     std::vector<unsigned> neighbours() const;
-    /// The neighbour that the piece comes from; nothing for one that the registry is to be asked for. Any thread.
-    std::optional<unsigned> source(uint32_t piece) const;
+    /// The neighbour that the chunk comes from; nothing for one that the registry is to be asked for. Any thread.
+    std::optional<unsigned> source(uint32_t chunk) const;
 
-    /// Takes the bytes of a whole piece, and throws Error when they are wrong.
-    using Sink = std::function<void(uint32_t piece, std::string_view bytes)>;
-    /// Takes these pieces, one behind the other, from a neighbour, which brings them before what nobody waits for.
+    /// Takes the bytes of a whole chunk, and throws Error when they are wrong.
+    using Sink = std::function<void(uint32_t chunk, std::string_view bytes)>;
+    /// Takes these chunks, one behind the other, from a neighbour, which brings them before what nobody waits for.
     /// False when it has not sent all of them. Throws SysError that `sink` throws.
     bool take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
               const std::function<bool()>& is_over);
@@ -48,10 +48,10 @@ class PieceExchange {
     /// Has wait_for_more() look at its `is_over` at once. Any thread.
     void wake();
 
-    /// What has come of a piece, from `offset` on, so that neighbours have it before the piece is whole. Any thread.
-    void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
-    /// The piece has come whole, perhaps once more: it is in its file, or was wrong. Any thread.
-    void settle(uint32_t piece, bool is_right);
+    /// What has come of a chunk, from `offset` on, so that neighbours have it before the chunk is whole. Any thread.
+    void add_part(uint32_t chunk, uint32_t offset, std::string_view bytes);
+    /// The chunk has come whole, perhaps once more: it is in its file, or was wrong. Any thread.
+    void settle(uint32_t chunk, bool is_right);
 
     /// Of the layers (by number, in the order of the image's index): is it for this node to prove?
     bool is_to_prove(unsigned layer) const;

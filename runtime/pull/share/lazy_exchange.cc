@@ -1,4 +1,4 @@
-#include "runtime/pull/share/piece_exchange.hh"
+#include "runtime/pull/share/lazy_exchange.hh"
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto roster_patience = seconds(10);
-/// After so long without a piece the registry is asked as well: the neighbour may not reach it.
+/// After so long without a chunk the registry is asked as well: the neighbour may not reach it.
 constexpr auto starved_after = seconds(20);
 /// Tries of a neighbour that sends nothing, one after the other.
 constexpr unsigned neighbour_tries = 3;
@@ -31,7 +31,7 @@ constexpr auto look_again = milliseconds(500);
 
 }  // namespace
 
-struct PieceExchange::Impl {
+struct LazyExchange::Impl {
     Impl(NodeSettings its, std::shared_ptr<const store::Partial> its_partial, const std::vector<uint32_t>& profile);
     ~Impl();
 
@@ -39,10 +39,10 @@ struct PieceExchange::Impl {
     Plan wait_for_roster();
     void share_out(const std::vector<uint32_t>& profile);
     void set_gone(unsigned node);
-    void set_owners(PieceOwners next);
+    void set_owners(ChunkOwners next);
     bool lacks_from(unsigned neighbour) const;
     void leave(unsigned neighbour, const std::string& reason);
-    void add_part(uint32_t piece, uint32_t offset, std::string_view bytes);
+    void add_part(uint32_t chunk, uint32_t offset, std::string_view bytes);
     ChunkReader reader(const Sink& sink);
     std::string ask(ChunkClient& client, unsigned neighbour, const std::string& path, const std::string& here,
                     ChunkReader& reader, const std::function<bool(const ChunkReader&)>& is_over);
@@ -54,9 +54,9 @@ struct PieceExchange::Impl {
     Plan roster;
     /// The newest; and all, since nobody waits for those who still read an old one. One more for each node that goes,
     /// 160 kB where the image has 20 GB.
-    std::atomic<const PieceOwners*> owners = nullptr;
-    std::vector<std::shared_ptr<const PieceOwners>> all_owners;
-    /// Of a node: pieces come from it; none at the moment; none is taken from it any more.
+    std::atomic<const ChunkOwners*> owners = nullptr;
+    std::vector<std::shared_ptr<const ChunkOwners>> all_owners;
+    /// Of a node: chunks come from it; none at the moment; none is taken from it any more.
     enum class Gives : uint8_t { yes, not_now, no };
     std::vector<std::atomic<Gives>> gives;
 
@@ -71,7 +71,7 @@ struct PieceExchange::Impl {
     bool is_ended = false;
 };
 
-PieceExchange::Impl::Impl(NodeSettings its, std::shared_ptr<const store::Partial> its_partial,
+LazyExchange::Impl::Impl(NodeSettings its, std::shared_ptr<const store::Partial> its_partial,
                           const std::vector<uint32_t>& profile)
     : settings(std::move(its)),
       partial(std::move(its_partial)),
@@ -99,7 +99,7 @@ PieceExchange::Impl::Impl(NodeSettings its, std::shared_ptr<const store::Partial
     }
 }
 
-PieceExchange::Impl::~Impl() {
+LazyExchange::Impl::~Impl() {
     {
         std::lock_guard lock(mutex);
         is_ended = true;
@@ -108,7 +108,7 @@ PieceExchange::Impl::~Impl() {
     link.leave();
 }
 
-void PieceExchange::Impl::take(const Message& message) {
+void LazyExchange::Impl::take(const Message& message) {
     std::lock_guard lock(mutex);
     if (const auto* it = std::get_if<Plan>(&message)) told = *it;
     if (const auto* it = std::get_if<Done>(&message)) proved.insert(it->layer);
@@ -118,74 +118,74 @@ void PieceExchange::Impl::take(const Message& message) {
     changed.notify_all();
 }
 
-Plan PieceExchange::Impl::wait_for_roster() {
+Plan LazyExchange::Impl::wait_for_roster() {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, roster_patience, [&] { return told || !alone.empty() || is_ended; });
     if (!told) throw Error(alone.empty() ? "srun's berth does not say which nodes take part" : alone);
     return *told;
 }
 
-void PieceExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
+void LazyExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
     std::vector<uint32_t> ends;
     for (const store::PartialLayer& layer : partial->layers) ends.push_back(layer.first + layer.pieces());
     auto count = static_cast<unsigned>(roster.peers.size());
     if (count == 0) throw Error("srun's berth says that no node takes part");
     gives = std::vector<std::atomic<Gives>>(count);
     for (unsigned node = 0; node < count; ++node) gives[node] = node == roster.own ? Gives::no : Gives::yes;
-    PieceOwners first(count, ends, profile);
+    ChunkOwners first(count, ends, profile);
     std::lock_guard lock(mutex);
     set_owners(std::move(first));
     for (unsigned node : gone) set_gone(node);
 }
 
 /// With the mutex.
-void PieceExchange::Impl::set_gone(unsigned node) {
+void LazyExchange::Impl::set_gone(unsigned node) {
     if (all_owners.empty()) gone.insert(node);
     if (all_owners.empty() || node >= gives.size() || node == roster.own) return;
     gives[node] = Gives::no;
-    PieceOwners next = *all_owners.back();
+    ChunkOwners next = *all_owners.back();
     next.set_gone(node);
     set_owners(std::move(next));
 }
 
 /// With the mutex.
-void PieceExchange::Impl::set_owners(PieceOwners next) {
-    all_owners.push_back(std::make_shared<const PieceOwners>(std::move(next)));
+void LazyExchange::Impl::set_owners(ChunkOwners next) {
+    all_owners.push_back(std::make_shared<const ChunkOwners>(std::move(next)));
     owners = all_owners.back().get();
     neighbours = all_owners.back()->sources(roster.own);
     image->set_owners(all_owners.back(), roster.own);
 }
 
-/// Pieces are to come from it that are not here.
-bool PieceExchange::Impl::lacks_from(unsigned neighbour) const {
-    const PieceOwners& now = *owners;
-    for (uint32_t piece = 0; piece < partial->arrivals->count(); ++piece)
-        if (!partial->arrivals->is_here(piece) && now.source(piece, roster.own) == neighbour) return true;
+/// Chunks are to come from it that are not here.
+bool LazyExchange::Impl::lacks_from(unsigned neighbour) const {
+    const ChunkOwners& now = *owners;
+    for (uint32_t chunk = 0; chunk < partial->arrivals->count(); ++chunk)
+        if (!partial->arrivals->is_here(chunk) && now.source(chunk, roster.own) == neighbour) return true;
     return false;
 }
 
-void PieceExchange::Impl::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
-    if (!partial->arrivals->is_here(piece) && image->is_passed_on(piece)) image->coming().add(piece, offset, bytes);
+void LazyExchange::Impl::add_part(uint32_t chunk, uint32_t offset, std::string_view bytes) {
+    if (!partial->arrivals->is_here(chunk) && image->is_passed_on(chunk)) image->coming().add(chunk, offset, bytes);
 }
 
-ChunkReader PieceExchange::Impl::reader(const Sink& sink) {
+ChunkReader LazyExchange::Impl::reader(const Sink& sink) {
     return ChunkReader(
         {.size_of = [this](const ChunkHead& head) -> std::optional<uint32_t> {
              if (head.index >= partial->arrivals->count()) return std::nullopt;
              return image->size(head.index);
          },
          .whole = [&sink](const ChunkHead& head, std::string_view bytes) { sink(head.index, bytes); },
-         .part = [this](uint32_t piece, uint32_t offset, std::string_view bytes) { add_part(piece, offset, bytes); }});
+         .part = [this](uint32_t chunk, uint32_t offset, std::string_view bytes) { add_part(chunk, offset, bytes); }});
 }
 
-void PieceExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
+void LazyExchange::Impl::leave(unsigned neighbour, const std::string& reason) {
     if (gives[neighbour].exchange(Gives::no) != Gives::no && settings.notice)
         settings.notice(cat("node ", printable(roster.peers[neighbour].node),
                             " sends no parts of the image: ", reason, "; the registry is asked for them"));
 }
 
 /// Why the answer has not come whole; empty: it has.
-std::string PieceExchange::Impl::ask(ChunkClient& client, unsigned neighbour, const std::string& path,
+std::string LazyExchange::Impl::ask(ChunkClient& client, unsigned neighbour, const std::string& path,
                                      const std::string& here, ChunkReader& reader,
                                      const std::function<bool(const ChunkReader&)>& is_over) try {
     auto should_leave = [&] { return gives[neighbour] == Gives::no || is_over(reader); };
@@ -198,23 +198,23 @@ std::string PieceExchange::Impl::ask(ChunkClient& client, unsigned neighbour, co
     return problem.what();
 }
 
-PieceExchange::PieceExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
+LazyExchange::LazyExchange(NodeSettings settings, std::shared_ptr<const store::Partial> partial,
                              const std::vector<uint32_t>& profile)
     : impl_(std::make_unique<Impl>(std::move(settings), std::move(partial), profile)) {}
-PieceExchange::~PieceExchange() = default;
+LazyExchange::~LazyExchange() = default;
 
-unsigned PieceExchange::nodes() const { return static_cast<unsigned>(impl_->roster.peers.size()); }
-std::vector<unsigned> PieceExchange::neighbours() const {
+unsigned LazyExchange::nodes() const { return static_cast<unsigned>(impl_->roster.peers.size()); }
+std::vector<unsigned> LazyExchange::neighbours() const {
     std::lock_guard lock(impl_->mutex);
     return impl_->neighbours;
 }
 
-std::optional<unsigned> PieceExchange::source(uint32_t piece) const {
-    unsigned out = impl_->owners.load()->source(piece, impl_->roster.own);
+std::optional<unsigned> LazyExchange::source(uint32_t chunk) const {
+    unsigned out = impl_->owners.load()->source(chunk, impl_->roster.own);
     return impl_->gives[out] == Impl::Gives::yes ? std::optional(out) : std::nullopt;
 }
 
-bool PieceExchange::take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+bool LazyExchange::take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
                          const std::function<bool()>& is_over) {
     ChunkReader reader = impl_->reader(sink);
     std::string problem = impl_->ask(client, neighbour, impl_->image->path(pieces), "", reader,
@@ -228,7 +228,7 @@ bool PieceExchange::take(ChunkClient& client, unsigned neighbour, Arrivals::Piec
     return false;
 }
 
-void PieceExchange::take_all(ChunkClient& client, unsigned neighbour, const Sink& sink,
+void LazyExchange::take_all(ChunkClient& client, unsigned neighbour, const Sink& sink,
                              const std::function<bool()>& is_over) {
     std::atomic<Impl::Gives>& gives = impl_->gives[neighbour];
     auto fed = Clock::now();
@@ -255,10 +255,10 @@ void PieceExchange::take_all(ChunkClient& client, unsigned neighbour, const Sink
     }
 }
 
-bool PieceExchange::wait_for_more(unsigned neighbour, const std::function<bool()>& is_over) {
+bool LazyExchange::wait_for_more(unsigned neighbour, const std::function<bool()>& is_over) {
     std::unique_lock lock(impl_->mutex);
-    for (const PieceOwners* known = nullptr;;) {
-        const PieceOwners* now = impl_->owners;
+    for (const ChunkOwners* known = nullptr;;) {
+        const ChunkOwners* now = impl_->owners;
         unsigned woken = impl_->woken;
         lock.unlock();
         if (is_over() || impl_->gives[neighbour] == Impl::Gives::no) return false;
@@ -269,26 +269,26 @@ bool PieceExchange::wait_for_more(unsigned neighbour, const std::function<bool()
     }
 }
 
-void PieceExchange::wake() {
+void LazyExchange::wake() {
     std::lock_guard lock(impl_->mutex);
     ++impl_->woken;
     impl_->changed.notify_all();
 }
 
-void PieceExchange::add_part(uint32_t piece, uint32_t offset, std::string_view bytes) {
-    impl_->add_part(piece, offset, bytes);
+void LazyExchange::add_part(uint32_t chunk, uint32_t offset, std::string_view bytes) {
+    impl_->add_part(chunk, offset, bytes);
 }
 
-void PieceExchange::settle(uint32_t piece, bool is_right) {
+void LazyExchange::settle(uint32_t chunk, bool is_right) {
     PartialChunks& coming = impl_->image->coming();
-    is_right ? coming.set_whole(piece) : coming.set_wrong(piece);
+    is_right ? coming.set_whole(chunk) : coming.set_wrong(chunk);
 }
 
-bool PieceExchange::is_to_prove(unsigned layer) const {
+bool LazyExchange::is_to_prove(unsigned layer) const {
     return impl_->roster.own && layer % nodes() == *impl_->roster.own;
 }
 
-void PieceExchange::tell_proved(unsigned layer) {
+void LazyExchange::tell_proved(unsigned layer) {
     try {
         impl_->link.send(Done{layer});
     } catch (const Error&) {
@@ -296,12 +296,12 @@ void PieceExchange::tell_proved(unsigned layer) {
     }
 }
 
-bool PieceExchange::is_proved(unsigned layer) const {
+bool LazyExchange::is_proved(unsigned layer) const {
     std::lock_guard lock(impl_->mutex);
     return impl_->proved.contains(layer);
 }
 
-void PieceExchange::serve_to_the_end() {
+void LazyExchange::serve_to_the_end() {
     try {
         impl_->link.send(Finished{});
     } catch (const Error&) {
@@ -311,6 +311,6 @@ void PieceExchange::serve_to_the_end() {
     impl_->changed.wait(lock, [&] { return impl_->is_ended; });
 }
 
-uint64_t PieceExchange::sent() const { return impl_->link.server().sent(); }
+uint64_t LazyExchange::sent() const { return impl_->link.server().sent(); }
 
 }  // namespace berth::pull::share

@@ -8,7 +8,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/share/chunk_reader.hh"
-#include "runtime/pull/share/pieces.hh"
+#include "runtime/pull/share/growing_layer.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/unit/squash_support.hh"

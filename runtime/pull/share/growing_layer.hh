@@ -1,4 +1,4 @@
-// A layer file while it comes into being: which of its pieces are here, so that others can have them before it is
+// A layer file while it comes into being: which of its chunks are here, so that others can have them before it is
 // whole.
 #pragma once
 #include <array>
@@ -21,19 +21,19 @@
 
 namespace berth::pull::share {
 
-/// Bytes of a piece; the last one of a file may be shorter. A node sends on what it has whole: the larger a piece, the
+/// Bytes of a chunk; the last one of a file may be shorter. A node sends on what it has whole: the larger a chunk, the
 /// later the last nodes begin.
 inline constexpr uint32_t chunk_size = 64 << 10;  // 0143 has what others cost
 
-/// The piece that stands at `place` of a stripe, in a file with `pieces` of them; nothing behind the last. Odd pieces
-/// are one stripe, even ones the other; piece 0 comes last, since the superblock in it is written last.
-std::optional<uint32_t> chunk_at(unsigned stripe, uint32_t place, uint32_t pieces);
-/// The same while the file's size is not known: piece 0 has no place then.
+/// The chunk that stands at `place` of a stripe, in a file with `chunks` of them; nothing behind the last. Odd chunks
+/// are one stripe, even ones the other; chunk 0 comes last, since the superblock in it is written last.
+std::optional<uint32_t> chunk_at(unsigned stripe, uint32_t place, uint32_t chunks);
+/// The same while the file's size is not known: chunk 0 has no place then.
 uint32_t chunk_at(unsigned stripe, uint32_t place);
 
 inline uint32_t chunks_in(uint64_t size) { return static_cast<uint32_t>((size + chunk_size - 1) / chunk_size); }
 
-/// Safe to use from all threads. Pieces of a stripe come in its order.
+/// Safe to use from all threads. Chunks of a stripe come in its order.
 class GrowingLayer : public Offer {
   public:
     explicit GrowingLayer(Digest diff_id) : diff_id_(std::move(diff_id)) {}
@@ -43,29 +43,29 @@ class GrowingLayer : public Offer {
     /// See LayerPath: what is here of the stripe, and what comes, until all of it has or the layer will not.
     std::unique_ptr<ChunkStream> answer(std::string_view path, std::string_view here) const override;
 
-    /// From now on the pieces lie in `file`, a descriptor of this object's own. Forgets those of another file.
+    /// From now on the chunks lie in `file`, a descriptor of this object's own. Forgets those of another file.
     void lie_in(Fd file);
-    /// The piece is in the file.
+    /// The chunk is in the file.
     void add(uint32_t index, uint32_t size, const ChunkSum& sum);
-    /// By the owner, who has all pieces but 0 added: adds that one too. By a receiver, when the owner has told it.
+    /// By the owner, who has all chunks but 0 added: adds that one too. By a receiver, when the owner has told it.
     void seal(const LayerSeal& seal);
     /// It will not come any more: who waits for it is told.
     void give_up();
     bool is_given_up() const;
 
     std::optional<LayerSeal> sealed() const;
-    /// So many pieces of the stripe are here.
+    /// So many chunks of the stripe are here.
     uint32_t count(unsigned stripe) const;
-    /// It is sealed, and all pieces of the stripe are here.
+    /// It is sealed, and all chunks of the stripe are here.
     bool has_stripe(unsigned stripe) const;
     /// Waits for the seal; false when the layer was given up, or after `patience`.
     bool wait_for_seal(std::chrono::milliseconds patience) const;
-    /// The SHA-256 over the sums of all pieces, which are here.
+    /// The SHA-256 over the sums of all chunks, which are here.
     Digest sum_of_sums() const;
 
     /// The head of what stands at `place` of the stripe; `waiting` after `patience`.
     ChunkHead wait_for(unsigned stripe, uint32_t place, std::chrono::milliseconds patience) const;
-    /// Bytes of a piece that is here. Throws SysError.
+    /// Bytes of a chunk that is here. Throws SysError.
     size_t read(const ChunkHead& head, uint32_t offset, char* out, size_t size) const;
 
   private:
@@ -84,7 +84,7 @@ class GrowingLayer : public Offer {
 /// Another descriptor of an open file. Throws SysError naming `what`.
 Fd descriptor_of(int file, const std::string& what);
 
-/// Makes the pieces of a file that somebody else writes from its start to its end. Keeps a thread.
+/// Makes the chunks of a file that somebody else writes from its start to its end. Keeps a thread.
 class ChunkPump {
   public:
     /// `file` is a descriptor of the pump's own. `what` names it in errors.
@@ -94,9 +94,9 @@ class ChunkPump {
     ChunkPump(const ChunkPump&) = delete;
     ChunkPump& operator=(const ChunkPump&) = delete;
 
-    /// So many bytes are final, but for piece 0. Any thread.
+    /// So many bytes are final, but for chunk 0. Any thread.
     void note(uint64_t final_bytes);
-    /// All is final: makes the rest and piece 0, and seals the layer. Throws what the thread met.
+    /// All is final: makes the rest and chunk 0, and seals the layer. Throws what the thread met.
     void finish();
 
   private:

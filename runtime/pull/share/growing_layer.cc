@@ -1,4 +1,4 @@
-#include "runtime/pull/share/pieces.hh"
+#include "runtime/pull/share/growing_layer.hh"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,11 +48,11 @@ Fd descriptor_of(int file, const std::string& what) {
 
 uint32_t chunk_at(unsigned stripe, uint32_t place) { return 2 * place + (stripe == 0 ? 2 : 1); }
 
-std::optional<uint32_t> chunk_at(unsigned stripe, uint32_t place, uint32_t pieces) {
+std::optional<uint32_t> chunk_at(unsigned stripe, uint32_t place, uint32_t chunks) {
     uint32_t index = chunk_at(stripe, place);
-    if (index < pieces) return index;
+    if (index < chunks) return index;
     // Behind the last even one.
-    bool is_first = stripe == 0 && pieces > 0 && place == (pieces - 1) / 2;
+    bool is_first = stripe == 0 && chunks > 0 && place == (chunks - 1) / 2;
     return is_first ? std::optional<uint32_t>(0) : std::nullopt;
 }
 
