@@ -13,28 +13,28 @@ namespace {
 constexpr const char* greeting = "berth-agree-1";
 constexpr const char* greeting_start = "berth-agree-";
 
-/// Over the words of a message, and what is not said in it but known to both.
-std::string code_of(const std::string& secret, const std::string& words, const std::string& context) {
-    return oci::hmac_sha256(secret, cat(words, '\n', context));
-}
-
-/// A message: its words and, as the last one, the code over them.
-std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
-    return cat(words, ' ', code_of(secret, words, context));
-}
-
-/// The words but for the code; nothing when it is wrong.
-std::vector<std::string> unsealed(const std::string& secret, std::string_view line, const std::string& context) {
-    size_t space = line.rfind(' ');
-    if (line.size() > agreement_line_limit || space == std::string_view::npos) return {};
-    std::string words(line.substr(0, space));
-    if (!oci::same_code(code_of(secret, words, context), line.substr(space + 1))) return {};
-    return split(words, ' ');
-}
-
 bool is_greeting(const std::string& word) { return word.starts_with(greeting_start); }
 
+/// The words of a message but for the code; nothing when that is wrong.
+std::vector<std::string> opened(const std::string& secret, std::string_view line, const std::string& context) {
+    auto words = line.size() > agreement_line_limit ? std::nullopt : without_code(secret, line, context);
+    return words ? split(*words, ' ') : std::vector<std::string>();
+}
+
 }  // namespace
+
+std::string with_code(const std::string& secret, const std::string& words, const std::string& context) {
+    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
+}
+
+std::optional<std::string_view> without_code(const std::string& secret, std::string_view line,
+                                             const std::string& context) {
+    size_t space = line.rfind(' ');
+    if (space == std::string_view::npos) return std::nullopt;
+    std::string_view words = line.substr(0, space);
+    bool is_right = oci::same_code(oci::hmac_sha256(secret, cat(words, '\n', context)), line.substr(space + 1));
+    return is_right ? std::optional(words) : std::nullopt;
+}
 
 bool is_word(const std::string& text) {
     return !text.empty() && text.size() <= 255 &&
@@ -44,24 +44,24 @@ bool is_word(const std::string& text) {
 
 std::string agreement_question(const std::string& secret, const std::string& node, const Digest& digest,
                                const std::string& nonce) {
-    return sealed(secret, cat(greeting, " ask ", node, ' ', digest, ' ', nonce), "");
+    return with_code(secret, cat(greeting, " ask ", node, ' ', digest, ' ', nonce), "");
 }
 
 std::string Agreement::answer(std::string_view line) {
     // Before any work is done for somebody who says anything.
     if (!line.starts_with(greeting_start)) return {};
-    std::vector<std::string> words = unsealed(secret_, line, "");
+    std::vector<std::string> words = opened(secret_, line, "");
     if (words.size() < 5 || !is_greeting(words[0]) || !is_word(words[4])) return {};
-    if (words[0] != greeting) return sealed(secret_, cat(greeting, " other"), words[4]);
+    if (words[0] != greeting) return with_code(secret_, cat(greeting, " other"), words[4]);
     if (words[1] != "ask" || !is_word(words[2])) return {};
     auto digest = Digest::parse(words[3]);
     if (!digest) return {};
     if (!agreed_) agreed_ = Agreed{*digest, words[2]};
-    return sealed(secret_, cat(greeting, " run ", agreed_->node, ' ', agreed_->digest), words[4]);
+    return with_code(secret_, cat(greeting, " run ", agreed_->node, ' ', agreed_->digest), words[4]);
 }
 
 std::optional<Agreed> read_agreement(const std::string& secret, const std::string& nonce, std::string_view line) {
-    std::vector<std::string> words = unsealed(secret, line, nonce);
+    std::vector<std::string> words = opened(secret, line, nonce);
     if (words.size() < 2 || !is_greeting(words[0])) return std::nullopt;
     if (words[0] != greeting || words[1] == "other")
         throw Error("srun's berth is of another release, with which this node's cannot agree");

@@ -21,6 +21,12 @@ struct Agreed {
     std::string node;  ///< whose word it is
 };
 
+/// Words with a code over them and over `context`, which both ends know, as the last word.
+std::string with_code(const std::string& secret, const std::string& words, const std::string& context);
+/// The words but for the code; nothing when that is wrong.
+std::optional<std::string_view> without_code(const std::string& secret, std::string_view line,
+                                             const std::string& context);
+
 /// What a node says: a line without its end. `nonce` is the node's own, never used twice.
 std::string agreement_question(const std::string& secret, const std::string& node, const Digest& digest,
                                const std::string& nonce);

@@ -13,20 +13,6 @@ namespace {
 
 constexpr const char* version = "berth-share-1";
 
-std::string sealed(const std::string& secret, const std::string& words, const std::string& context) {
-    return cat(words, ' ', oci::hmac_sha256(secret, cat(words, '\n', context)));
-}
-
-/// The words but for the code; nothing when it is wrong.
-std::optional<std::string_view> unsealed(const std::string& secret, std::string_view line, const std::string& context) {
-    size_t space = line.rfind(' ');
-    if (space == std::string_view::npos) return std::nullopt;
-    std::string_view words = line.substr(0, space);
-    if (!oci::same_code(oci::hmac_sha256(secret, cat(words, '\n', context)), line.substr(space + 1)))
-        return std::nullopt;
-    return words;
-}
-
 }  // namespace
 
 Session::Session(Sender end, std::string secret, std::string nonce)
@@ -42,12 +28,12 @@ std::string Session::context(Sender from, uint64_t number) const {
 
 std::string Session::greeting() const {
     std::string words = cat(version, ' ', is_other_release_ ? "other" : own_nonce_);
-    return sealed(secret_, words, end_ == Sender::node ? "node" : cat("srun ", other_nonce_));
+    return with_code(secret_, words, end_ == Sender::node ? "node" : cat("srun ", other_nonce_));
 }
 
 bool Session::take_greeting(std::string_view line) {
     if (line.size() > greeting_limit || !is_greeting(line)) return false;
-    auto opened = unsealed(secret_, line, end_ == Sender::node ? cat("srun ", own_nonce_) : "node");
+    auto opened = without_code(secret_, line, end_ == Sender::node ? cat("srun ", own_nonce_) : "node");
     if (!opened) return false;
     std::vector<std::string> words = split(*opened, ' ');
     if (words.size() < 2 || !is_word(words[1])) return false;
@@ -58,11 +44,11 @@ bool Session::take_greeting(std::string_view line) {
     return true;
 }
 
-std::string Session::seal(const std::string& words) { return sealed(secret_, words, context(end_, sent_++)); }
+std::string Session::seal(const std::string& words) { return with_code(secret_, words, context(end_, sent_++)); }
 
 std::optional<std::string_view> Session::open(std::string_view line) {
     if (line.size() > line_limit) return std::nullopt;
-    auto words = unsealed(secret_, line, context(end_ == Sender::node ? Sender::tracker : Sender::node, received_));
+    auto words = without_code(secret_, line, context(end_ == Sender::node ? Sender::tracker : Sender::node, received_));
     if (words) ++received_;
     return words;
 }
