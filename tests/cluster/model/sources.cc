@@ -174,7 +174,7 @@ void Swarm::look_at_nodes() {
     for (size_t i = 0; i < there.size(); ++i) {
         Node& one = nodes_[there[i]];
         if (!one.is_left && rates[i] < usual / 2 && lags(there[i])) slow.push_back(there[i]);
-        // As in the product (swarm_status.cc).
+        // As in the product (tree_swarm_status.cc).
         bool holds_up = rates[i] < best_usual_ / 2 && whole_lags[i] > std::max(best_usual_, 4 * usual_lag);
         one.holding_looks = holds_up ? one.holding_looks + 1 : 0;
     }
