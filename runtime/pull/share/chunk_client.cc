@@ -44,8 +44,7 @@ struct Transfer {
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
 Headers headers_of(const ChunkClient::Request& request) {
-    Headers out(curl_slist_append(nullptr, cat("Authorization: Bearer ", request.token).c_str()),
-                curl_slist_free_all);
+    Headers out(curl_slist_append(nullptr, cat("Authorization: Bearer ", request.token).c_str()), curl_slist_free_all);
     if (!request.here.empty()) curl_slist_append(out.get(), cat(here_header, ": ", request.here).c_str());
     return out;
 }
@@ -76,7 +75,9 @@ ChunkClient::ChunkClient() : curl_(curl_easy_init()) {
     curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
 }
 
-ChunkClient::~ChunkClient() { curl_easy_cleanup(curl_); }
+ChunkClient::~ChunkClient() {
+    curl_easy_cleanup(curl_);
+}
 
 ChunkClient::Answer ChunkClient::get(const Request& request, ChunkReader& reader) try {
     if (!request.peer.key.starts_with("sha256//")) return {"it has told no key"};

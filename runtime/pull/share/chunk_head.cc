@@ -11,7 +11,9 @@ namespace berth::pull::share {
 static_assert(std::endian::native == std::endian::little && sizeof(ChunkHead) == ChunkHead::wire_size,
               "heads of chunks are written as they lie in memory");
 
-ChunkSum sum_of_chunk(std::string_view bytes) { return oci::sha256_bytes(bytes); }
+ChunkSum sum_of_chunk(std::string_view bytes) {
+    return oci::sha256_bytes(bytes);
+}
 
 std::array<char, ChunkHead::wire_size> encode(const ChunkHead& head) {
     return std::bit_cast<std::array<char, ChunkHead::wire_size>>(head);

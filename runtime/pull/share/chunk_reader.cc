@@ -7,8 +7,10 @@ namespace berth::pull::share {
 bool ChunkReader::take(std::string_view data) {
     heard_ = Clock::now();
     while (!data.empty()) {
-        if (head_) take_bytes(data);
-        else if (!take_head(data)) return false;
+        if (head_)
+            take_bytes(data);
+        else if (!take_head(data))
+            return false;
     }
     return true;
 }

@@ -46,7 +46,7 @@ class ChunkReader {
     Clock::time_point heard() const { return heard_; }
     Clock::time_point fed() const { return fed_; }  ///< when bytes of a chunk came last
     bool has_fed() const { return has_fed_; }
-    uint32_t chunks() const { return chunks_; }     ///< that were whole
+    uint32_t chunks() const { return chunks_; }  ///< that were whole
 
     /// Chunks of which one sender may have sent a part: 64 MiB.
     static constexpr size_t unfinished_limit = 64;

@@ -40,9 +40,7 @@ class Writer {
     void digest(const Digest& value) { word(value.text()); }
     void bytes(std::string_view value) { word(value.empty() ? none : oci::encode_base64(value)); }
     void reason(const std::string& value) { bytes(fit_reason(value)); }
-    void number_or_none(const std::optional<unsigned>& value, uint64_t) {
-        word(value ? std::to_string(*value) : none);
-    }
+    void number_or_none(const std::optional<unsigned>& value, uint64_t) { word(value ? std::to_string(*value) : none); }
     void flags(const std::vector<bool>& value, size_t) {
         std::string text;
         for (bool flag : value) text += flag ? '1' : '0';
@@ -261,7 +259,9 @@ void fields(auto& io, Is<NewRole> auto& it) {
     fields(io, it.role);
 }
 
-void fields(auto& io, Is<Gone> auto& it) { io.number(it.node); }
+void fields(auto& io, Is<Gone> auto& it) {
+    io.number(it.node);
+}
 
 void fields(auto& io, Is<StepStatus> auto& it) {
     io.number(it.nodes);
@@ -275,7 +275,9 @@ void fields(auto& io, Is<StepStatus> auto& it) {
 
 // What fields alone do not say.
 
-bool is_good(const auto&, Sender) { return true; }
+bool is_good(const auto&, Sender) {
+    return true;
+}
 
 bool is_good(const Documents& it, Sender) {
     return std::ranges::all_of(it.documents, [](const SharedDocument& one) {
@@ -294,12 +296,13 @@ bool is_good(const LayerRole& role, size_t peers) {
     });
 }
 
-bool is_good(const NewRole& it, Sender) { return is_good(it.role, it.peers.size()); }
+bool is_good(const NewRole& it, Sender) {
+    return is_good(it.role, it.peers.size());
+}
 
 bool is_good(const Plan& it, Sender) {
-    return (!it.own || *it.own < it.peers.size()) && std::ranges::all_of(it.layers, [&](const LayerRole& role) {
-        return is_good(role, it.peers.size());
-    });
+    return (!it.own || *it.own < it.peers.size()) &&
+           std::ranges::all_of(it.layers, [&](const LayerRole& role) { return is_good(role, it.peers.size()); });
 }
 
 /// A message's first word, and who says it, in the order of the variant.

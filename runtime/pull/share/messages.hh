@@ -27,7 +27,7 @@ struct Peer {
     std::string node;     ///< its name, for people
     std::string address;  ///< numeric
     uint16_t port = 0;
-    std::string key;      ///< "sha256//BASE64" of its public key, as CURLOPT_PINNEDPUBLICKEY takes it
+    std::string key;  ///< "sha256//BASE64" of its public key, as CURLOPT_PINNEDPUBLICKEY takes it
 };
 
 /// A digest that is still to be read.
@@ -77,10 +77,10 @@ struct LayerProgress {
 };
 /// Once a second while layers come.
 struct Progress {
-    uint64_t registry = 0;  ///< bytes so far from the registry
-    uint64_t peers = 0;     ///< and from other nodes
-    uint64_t behind = 0;    ///< that its sources had at the last word, and it had not
-    uint64_t sent = 0;      ///< bytes so far to other nodes
+    uint64_t registry = 0;    ///< bytes so far from the registry
+    uint64_t peers = 0;       ///< and from other nodes
+    uint64_t behind = 0;      ///< that its sources had at the last word, and it had not
+    uint64_t sent = 0;        ///< bytes so far to other nodes
     bool is_at_work = false;  ///< something comes from the registry or is made of that; or it is to wait (Retry-After)
     std::vector<LayerProgress> layers = {};  ///< in the order of Have
 };
@@ -141,16 +141,16 @@ struct Gone {
 };
 /// In answer to Progress: how far the nodes that share the image are.
 struct StepStatus {
-    unsigned nodes = 0, ready = 0;     ///< of them; of those, who have everything
-    uint64_t registry = 0, peers = 0;  ///< bytes so far from the registry, and from other nodes, of all together
-    uint64_t rate = 0, median = 0;     ///< bytes a second: of all together, and of the one in the middle
-    std::string last;                  ///< the node that lacks most; empty: all have everything
+    unsigned nodes = 0, ready = 0;            ///< of them; of those, who have everything
+    uint64_t registry = 0, peers = 0;         ///< bytes so far from the registry, and from other nodes, of all together
+    uint64_t rate = 0, median = 0;            ///< bytes a second: of all together, and of the one in the middle
+    std::string last;                         ///< the node that lacks most; empty: all have everything
     uint64_t last_bytes = 0, last_total = 0;  ///< that it has got, and is to get
-    bool is_told_here = false;         ///< this node tells people of it, and no other does
+    bool is_told_here = false;                ///< this node tells people of it, and no other does
 };
 
-using Message = std::variant<Hello, Have, Complaint, Progress, Documents, Done, Alone, Finished, Plan, NewRole, Gone,
-                             StepStatus>;
+using Message =
+    std::variant<Hello, Have, Complaint, Progress, Documents, Done, Alone, Finished, Plan, NewRole, Gone, StepStatus>;
 enum class Sender { node, tracker };
 
 /// A message as words, without a code.

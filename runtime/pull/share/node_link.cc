@@ -21,8 +21,12 @@ NodeLink::NodeLink(const NodeSettings& settings)
 void NodeLink::join(bool is_lazy, std::function<bool(Message*)> hear, std::function<void(const std::string&)> lost) {
     const MeetingPlace& place = settings_.place;
     std::string address = settings_.address.empty() ? tracker_.own_address() : settings_.address;
-    tracker_.send(Hello{{place.node, address, server_.port(), identity_.pin}, place.rank, settings_.image, release,
-                        link_speed(address), is_lazy});
+    tracker_.send(Hello{{place.node, address, server_.port(), identity_.pin},
+                        place.rank,
+                        settings_.image,
+                        release,
+                        link_speed(address),
+                        is_lazy});
     listener_ = std::thread([this, hear = std::move(hear), lost = std::move(lost)] {
         try {
             for (bool goes_on = true; goes_on;) {

@@ -23,7 +23,7 @@ struct NodeSettings {
     std::string address = {};  ///< by which other nodes reach this one; empty: that of the way to the tracker
     uint16_t first_port = 0;   ///< to serve at; 0: any
     uint16_t last_port = 0;
-    uint64_t rate = 0;         ///< bytes a second that are sent at most; 0: no limit
+    uint64_t rate = 0;  ///< bytes a second that are sent at most; 0: no limit
     const std::atomic<bool>* stop = nullptr;
     std::function<void(const std::string&)> notice = {};  ///< takes a line for people; any thread
     /// Takes how far the nodes are, once a second; nothing when this node is alone; any thread.

@@ -11,7 +11,9 @@ constexpr auto end_patience = std::chrono::seconds(2);
 
 }  // namespace
 
-void Swarm::send(unsigned place, Message message) { out_->push_back({members_[place].connection, std::move(message)}); }
+void Swarm::send(unsigned place, Message message) {
+    out_->push_back({members_[place].connection, std::move(message)});
+}
 
 void Swarm::move(unsigned place, Stage stage) {
     --counts_[static_cast<size_t>(members_[place].stage)];

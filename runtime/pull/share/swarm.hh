@@ -55,8 +55,8 @@ class Swarm {
     struct Member {
         Connection connection = 0;
         Peer self;
-        unsigned rank = 0;               ///< in the step
-        uint64_t link = 0;               ///< Mbit/s; 0: not known
+        unsigned rank = 0;  ///< in the step
+        uint64_t link = 0;  ///< Mbit/s; 0: not known
         Stage stage = Stage::waiting;
         std::optional<unsigned> number;  ///< in the plan
     };
@@ -110,7 +110,7 @@ class Swarm {
     void settle(Step step);
     void end();
 
-    std::vector<Outgoing>* out_ = nullptr;  ///< during a call
+    std::vector<Outgoing>* out_ = nullptr;             ///< during a call
     std::unordered_map<Connection, unsigned> places_;  ///< of those that are connected
     std::array<size_t, stages> counts_{};
 };
