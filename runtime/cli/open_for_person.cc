@@ -10,7 +10,6 @@
 #include "runtime/base/text.hh"
 #include "runtime/cli/run_named.hh"
 #include "runtime/host/facts.hh"
-#include "runtime/images/flat.hh"
 #include "runtime/request/reference.hh"
 
 namespace berth::cli {
@@ -80,14 +79,6 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
     throw Error(cat(error.what(), "; the environment ", printable(options.request.environment, 1024),
                     " names no image, so that the word ", printable(options.request.image, 1024), " is taken for it"),
                 error.exit_code());
-}
-
-void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,
-                         const plan::Caller& caller, const plan::Site& site) {
-    if (site.mount.engine != plan::MountEngine::squashfuse) return;
-    watched(options, nullptr, [&](const PullWatch& watch) {
-        use_flat(opened, options.request.image, plan.identity, caller, site, watch);
-    });
 }
 
 }  // namespace berth::cli

@@ -17,8 +17,4 @@ namespace berth::cli {
 OpenedImage open_for_person(const RunOptions& options, const plan::Caller& caller, const plan::Site& site,
                             StartEvent* event = nullptr, std::optional<Child>* pull = nullptr);
 
-/// As use_flat, in the same way.
-void use_flat_for_person(OpenedImage& opened, const RunOptions& options, const plan::Plan& plan,
-                         const plan::Caller& caller, const plan::Site& site);
-
 }  // namespace berth::cli

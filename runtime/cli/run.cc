@@ -106,24 +106,18 @@ std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& 
     record.digest = text_of(opened.digest);
     if (!opened.digest) record.image_file = reference.path;
     std::string store = opened.digest ? open_store(site, caller).location() : "", name = "of " + record.image;
-    return std::make_unique<Saver>(SavedContainer{record, name, store, site.mount.shown_modes()},
+    return std::make_unique<Saver>(SavedContainer{record, name, store, site.mount.modes},
                                    options.request.save);
 }
 
-/// Returns the command's exit code. When the container's file server ends before it, the rest of the container ends
-/// here as well.
+/// Returns the command's exit code.
 int run_command(StartedContainer& container, const plan::Plan& plan, const RunOptions& options,
                 const sigset_t& watched, StartEvent& event) {
     try {
-        int code = 0;
-        {
-            Task command = start_task(container, plan.command, task_environment(plan, options), options.terminal,
-                                      options.complain);
-            event.started();
-            code = attend_task(command, watched, container.server.end.get());
-        }
-        check_end(container.server.end.get(), code);
-        return code;
+        Task command = start_task(container, plan.command, task_environment(plan, options), options.terminal,
+                                  options.complain);
+        event.started();
+        return attend_task(command, watched);
     } catch (const Error&) {
         end_container(container);
         throw;
@@ -166,7 +160,6 @@ int run_in_joint(JointContainer& joint, const JointRun& run, StartEvent& event) 
                               options.terminal, options.complain);
     event.started();
     int code = attend_task(command, watched, joint.connection.get());
-    if (run.site.mount.engine == plan::MountEngine::squashfuse) check_end(joint.connection.get(), code);
     event.lap("command");
     leave(std::move(joint.connection));
     event.lap("end");
@@ -243,7 +236,6 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     if (wants_plan(environment_for(options))) report_plan(decided, text_of(opened.digest), tell);
     event.lap("plan");
     event.stage(plan::Cause::container);
-    use_flat_for_person(opened, options, decided, caller, site);
     if (options.instance != nullptr)
         return begin_instance({options, decided, site, on_node, inherited}, opened, config, event);
     if (!options.step.empty()) {

@@ -86,14 +86,13 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     int code = attend_task(task, watched, used.connection.get());
     task.terminal.reset();
     tell_waits.reset();
-    if (site.mount.engine == plan::MountEngine::squashfuse) check_end(used.connection.get(), code);
     event.lap("command");
     leave(std::move(used.connection));
     event.lap("end");
     if (options.request.save.empty()) return code;
     Fd upper = folder.upper(start.wanted.name);
     std::string store = used.record.digest.empty() ? "" : open_store(site, caller).location();
-    Saver saver({used.record, start.wanted.name, store, site.mount.shown_modes()}, options.request.save);
+    Saver saver({used.record, start.wanted.name, store, site.mount.modes}, options.request.save);
     return save_after(saver, upper.get(), code, options.request.save);
 }
 

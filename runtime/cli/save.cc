@@ -25,7 +25,7 @@ void save_named(const ContainerFolder& folder, const std::string& name, const st
     plan::Site site = site_of_caller();
     std::string store = record->digest.empty() ? "" : open_callers_store(site).location();
     exec_pull_program(
-        save_arguments({*record, name, store, site.mount.shown_modes()}, upper.get(), output, flags));
+        save_arguments({*record, name, store, site.mount.modes}, upper.get(), output, flags));
 }
 
 int save(int argc, char** argv) {

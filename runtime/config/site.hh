@@ -154,9 +154,6 @@ struct MountSettings {
     Volumes volumes = Volumes::none;
     /// where containers without a name keep what they write: "memory", or a folder with %U %u %h %j %s %n
     std::string upper = "memory";
-
-    /// The modes that containers show: squashfuse_ll knows those of the file alone.
-    ImageModes shown_modes() const { return engine == MountEngine::squashfuse ? ImageModes::image : modes; }
 };
 
 struct NetworkSettings {

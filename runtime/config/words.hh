@@ -23,8 +23,8 @@ enum class LayerCodec { zstd, lz4, gzip, none };
 /// Whether a container starts when its image is here, or as soon as a signed list of it is.
 enum class StartPolicy { complete, early };
 
-/// How an image's files come into a container: by berth's file server, from a folder that they are extracted to, or by
-/// the program squashfuse_ll.
+/// How an image's files come into a container: by berth's file server, or from a folder that they are extracted to.
+/// squashfuse: of old; it stands for extract.
 enum class MountEngine { berth, extract, squashfuse };
 
 /// Which modes a container shows of its image: what Enroot's create makes of them (directories can be written to by

@@ -1,5 +1,4 @@
 // The end of a container, as its server brings it about.
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -19,8 +18,6 @@ namespace berth {
 
 namespace {
 
-constexpr int server_end_ms = 100;
-
 bool end_inhabitants(StartedContainer& container, std::chrono::milliseconds timeout) {
     if (container.init) {
         // With the first process the kernel ends all others of its namespace; nobody else is in the container.
@@ -34,8 +31,7 @@ bool end_inhabitants(StartedContainer& container, std::chrono::milliseconds time
         return true;
     // A task that made itself undumpable (ssh-agent does) can be recognised only with this.
     sandbox::raise_capabilities(kept_capabilities);
-    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), timeout,
-                                           container.server.processes());
+    bool ended = sandbox::kill_inhabitants(container.proc.get(), container.user_namespace.get(), timeout);
     sandbox::drop_capabilities(kept_capabilities, container.capabilities);
     return ended;
 }
@@ -48,7 +44,7 @@ bool end_container(StartedContainer& container, std::chrono::milliseconds timeou
     container.prefetcher = {};
     bool ended = end_inhabitants(container, timeout);
     if (auto keep = std::exchange(container.keep_reads, {})) keep();
-    return mount::end_program_server(container.server, timeout) && ended;
+    return ended;
 }
 
 namespace {
@@ -75,12 +71,6 @@ std::string reason_of_end(int connection) {
                "(CLONE_NEWPID in namespace.yaml), and all in it ends with the job; give the container another name in "
                "each job, or let the site set defaults.container_scope = \"job\" or take CLONE_NEWPID out";
     return "the container has ended: it was removed by force, or its helper was killed";
-}
-
-void check_end(int connection, int code) {
-    if (code == 0 || connection < 0) return;
-    pollfd end{connection, POLLIN, 0};
-    if (::poll(&end, 1, server_end_ms) > 0) throw Error(reason_of_end(connection));
 }
 
 }  // namespace berth

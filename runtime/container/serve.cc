@@ -28,7 +28,7 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
     mount::ServerOptions options;
     options.uid = plan.identity.inside_uid;
     options.gid = plan.identity.inside_gid;
-    options.modes = site.mount.shown_modes();
+    options.modes = site.mount.modes;
     options.threads = site.mount.threads;
     options.busy_poll = std::chrono::microseconds(site.mount.busy_poll);
     options.cache_bytes = site.mount.cache_size;
@@ -37,23 +37,6 @@ mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& si
         sandbox::forbid_new_privileges();
     };
     return options;
-}
-
-/// By the program that the image says. What it may do is what a task may.
-mount::ProgramServer start_other_server(const plan::Plan& plan, const FlatImage& flat, const std::string& filter,
-                                        int staging) {
-    auto confine = [&] {
-        // As a program of its own it is open to processes of its user, and the image's are of its user namespace.
-        sandbox::keep_guard_capability();
-        sandbox::forbid_new_privileges();
-        sandbox::install_filter(filter);
-    };
-    mount::ProgramServerOptions options{.uid = plan.identity.inside_uid,
-                                        .gid = plan.identity.inside_gid,
-                                        .file = flat.file.get(),
-                                        .offset = flat.offset,
-                                        .confine = confine};
-    return mount::start_program_server(flat.program, options, staging, "lower");
 }
 
 /// Reads files of the image before it is mounted.
@@ -112,30 +95,25 @@ std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std
     return std::move(layer.done);
 }
 
-ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
-                        const std::string& filter, int staging, const HotImage& hot) {
-    ImageServer out;
-    if (image.flat.file) {
-        out.program = start_other_server(plan, image.flat, filter, staging);
-        return out;
-    }
+Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int staging,
+                const HotImage& hot) {
+    mount::Prefetcher prefetcher;
     mount::ServerOptions options = server_options(plan, site);
     // Where there is one CPU, it would only take that from the program.
     if (image.reads.known && usable_cpus() > 1)
-        out.prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine,
+        prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine,
                                                  hot.hot ? hot_work(image, hot) : mount::HotWork());
     options.reads = image.reads.log;
-    options.prefetcher = out.prefetcher.channel.get();
+    options.prefetcher = prefetcher.channel.get();
     options.coming = std::move(image.coming);
     options.guards.sums = std::move(image.sums);
     // That is for the start alone, and looks at what the server's threads do not have open.
     options.coming.interrupted = {};
     mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
                         mount::staging_directory(staging, "lower").get());
-    mount::show_mount(out.prefetcher, mount::staging_directory(staging, "lower").get());
-    // The server has it in its own table.
-    out.prefetcher.channel.reset();
-    return out;
+    mount::show_mount(prefetcher, mount::staging_directory(staging, "lower").get());
+    // The server has the channel in its own table.
+    return std::move(prefetcher.process);
 }
 
 namespace {

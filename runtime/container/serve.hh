@@ -1,4 +1,4 @@
-// The file server of a container's image: threads of this process, or another program.
+// The file server of a container's image: threads of this process.
 #pragma once
 #include <set>
 #include <string>
@@ -8,7 +8,6 @@
 #include "runtime/images/squashfs_mounts.hh"
 #include "runtime/mount/container_image.hh"
 #include "runtime/mount/fuse/prefetcher.hh"
-#include "runtime/mount/fuse/program_server.hh"
 #include "runtime/mount/rootfs/binds.hh"
 #include "runtime/plan/plan.hh"
 
@@ -20,17 +19,11 @@ namespace berth {
 std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std::vector<plan::Edit>& edits,
                                const std::vector<mount::Source>& sources, plan::ImageModes modes, bool saved);
 
-/// Of an image that is mounted.
-struct ImageServer {
-    mount::ProgramServer program;   ///< the other program, where the image asks for one
-    mount::Prefetcher prefetcher;   ///< what reads ahead, where something is known that is read
-};
-
-/// Mounts the image on the directory lower of `staging` and has it served as long as this process lives. Another
-/// program may not make the calls that `filter` refuses. `hot` is what the container has of unpacked files. Throws
-/// Error.
-ImageServer serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site,
-                                 const std::string& filter, int staging, const HotImage& hot);
+/// Mounts the image on the directory lower of `staging` and has it served as long as this process lives; the result is
+/// the process that reads ahead, where something is known that is read. `hot` is what the container has of unpacked
+/// files. Throws Error.
+Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int staging,
+                const HotImage& hot);
 
 /// Mounts what is in each of the files in a folder of `staging`, has it served as long as this process lives, and puts
 /// it into those of `sources` that are of their edits. What is mounted has an overlay over it, but for layers, which

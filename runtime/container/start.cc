@@ -107,7 +107,7 @@ void enter_pid_namespace(const StartedContainer& container) {
         if (own.type == CLONE_NEWPID) sys::enter_namespace(own.fd.get(), own.type, "container's pid namespace");
 }
 
-void enter_namespaces(StartedContainer& container, const plan::Plan& plan, uint64_t servers) {
+void enter_namespaces(StartedContainer& container, const plan::Plan& plan) {
     sandbox::reset_oom_score();
     sandbox::enter_user_namespace(plan.identity);
     enter_own_namespaces(container, plan.unshare, plan.hostname);
@@ -117,7 +117,7 @@ void enter_namespaces(StartedContainer& container, const plan::Plan& plan, uint6
     // Only now: the id maps and the files of /proc/self belong to root once the process is private.
     sandbox::become_private();
     // Once, before there are threads and children that would each do it.
-    sandbox::limit_bounding_set(plan.capabilities | servers);
+    sandbox::limit_bounding_set(plan.capabilities);
 }
 
 /// A mount of a directory of the node, not attached anywhere; empty for none. With an identity (device and inode) it is
@@ -254,7 +254,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     PlainUmask umask;
     SquashfsMounts squashfs = open_squashfs_mounts(plan, site);
     if (!squashfs.files.empty()) watch.lap("squashfs");
-    enter_namespaces(container, plan, image.flat.file ? sandbox::guard_capability : 0);
+    enter_namespaces(container, plan);
     watch.lap("namespaces");
     std::vector<mount::Source> sources =
         mount::take_sources(plan.edits, plan.sources, start_own_processes(container, plan.unshare));
@@ -281,7 +281,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     // What is kept on disk has these lines from its first run. What layers show is not in the image's index.
     if (served && !disk && !has_layers)
         means.done = prepare_upper(image, mount::staging_directory(staging.get(), "upper").get(), plan.edits, sources,
-                                   site.mount.shown_modes(), storage.saved);
+                                   site.mount.modes, storage.saved);
     if (directory)
         if (Fd upper = upper_of(staging, disk))
             mount::take_over_directories(directory.get(), upper.get(), mount::changes_of(plan));
@@ -292,9 +292,7 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
                            "the image's directory");
     if (served) {
         container.keep_reads = std::move(image.reads.keep);
-        ImageServer server = serve_image(std::move(image), plan, site, container.seccomp_program, staging.get(), hot);
-        container.server = std::move(server.program);
-        container.prefetcher = std::move(server.prefetcher.process);
+        container.prefetcher = serve_image(std::move(image), plan, site, staging.get(), hot);
     }
     serve_squashfs(std::move(squashfs), plan, site, has_old_programs, staging.get(), sources);
     watch.lap("server");

@@ -11,7 +11,6 @@
 #include "runtime/base/fd.hh"
 #include "runtime/base/pid.hh"
 #include "runtime/mount/container_image.hh"
-#include "runtime/mount/fuse/program_server.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/telemetry/event.hh"
 
@@ -51,8 +50,6 @@ struct StartedContainer {
     std::vector<OwnNamespace> namespaces;
     Pid init;             ///< first process of its own pid namespace, a child of the server; empty: see `lease`
     bool adopts = false;  ///< see adopt_orphans()
-    /// of its image's files, when that is another program; none in a copy made for joining
-    mount::ProgramServer server;
     Pid prefetcher;  ///< see prefetcher.hh; none in such a copy
     std::function<void()> keep_reads;  ///< see ReadsOfImage; end_container() calls it
     std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has sent
@@ -87,14 +84,8 @@ void become_task(const StartedContainer& container);
 /// end_container() need not look for them. For a server whose children are the only ones that join.
 void adopt_orphans(StartedContainer& container);
 
-/// Why a container has ended, as its helper sent over the connection, or by what looks after its file server, which
-/// has become readable.
+/// Why a container has ended, as its helper sent over the connection, which has become readable.
 std::string reason_of_end(int connection);
-
-/// Throws Error with reason_of_end() when a container has ended so, which may be why its command ended with `code`: the
-/// command may know a moment before anybody else that its files are gone. For `code` 0 and without a connection (-1) it
-/// does nothing.
-void check_end(int connection, int code);
 
 /// Kills every process of the container except the calling one, its server, and waits up to `timeout` for their ends.
 /// False: some are left.

@@ -268,11 +268,9 @@ std::vector<Finding> examine(const DoctorFacts& facts) {
     for (const std::string& setting : facts.slurm.settings)
         out.push_back({Verdict::ok, "Slurm's settings", setting, ""});
     for (const hooks::DeviceStatus& status : facts.devices) out.push_back(device(status));
-    if (!facts.file_server_problem.empty())
-        out.push_back({Verdict::failure, "file server", facts.file_server_problem,
-                       "apt install squashfuse, or dnf install squashfuse (EPEL)"});
-    else if (!facts.file_server.empty())
-        out.push_back({Verdict::ok, "file server", cat(facts.file_server, " (mount.engine)"), ""});
+    if (facts.asks_for_squashfuse)
+        out.push_back({Verdict::note, "file server", "mount.engine is \"squashfuse\": images are unpacked instead",
+                       "write \"unpack\", or leave mount.engine out for berth's file server"});
     for (const std::string& trouble : facts.event_troubles)
         out.push_back({Verdict::warning, "events", trouble,
                        trouble.starts_with("events.log: ")

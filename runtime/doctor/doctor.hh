@@ -68,8 +68,7 @@ struct DoctorFacts {
     std::string pull_program;          ///< its path
     std::string pull_program_problem;  ///< empty: it is there
     std::string site_file_problem;     ///< empty: it is fine, or there is none
-    std::string file_server;           ///< path of squashfuse_ll, where mount.engine asks for it
-    std::string file_server_problem;   ///< why it is not there
+    bool asks_for_squashfuse = false;  ///< by mount.engine
     std::vector<std::string> event_troubles;  ///< why events are not written; empty: they are, or none are wanted
     std::string counters_to_come;             ///< the folder of events.counters that no step has made yet; empty: it is
     PlaceFacts store;

@@ -28,7 +28,6 @@
 #include "runtime/host/pull_program.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/images/open.hh"
-#include "runtime/mount/fuse/program_server.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/store/inventory.hh"
@@ -213,8 +212,7 @@ DoctorFacts gather_doctor_facts() {
         site = load_site();
         plan::apply_environment(site, environment_of_this_process());
     });
-    if (site.mount.engine == plan::MountEngine::squashfuse)
-        out.file_server_problem = problem_of([&] { out.file_server = mount::find_program_server(); });
+    out.asks_for_squashfuse = site.mount.engine == plan::MountEngine::squashfuse;
     out.counters_to_come = counters_to_come(site, caller_of_this_process());
     if (!out.counters_to_come.empty()) site.events.counters.clear();
     out.event_troubles = event_troubles(site, caller_of_this_process());

@@ -290,8 +290,11 @@ void remember_tag(const plan::Reference& tag, const Digest& digest, const plan::
 /// The image in the form that the site wants it served from.
 OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch) {
-    if (site.mount.engine == plan::MountEngine::extract && opened.image.directory.empty())
-        use_extracted(opened, open_store(site, caller), site.mount.shown_modes(),
+    if (site.mount.engine == plan::MountEngine::squashfuse && watch.progress)
+        watch.progress("mount.engine = \"squashfuse\" is no more, and the image is unpacked instead; write \"unpack\", "
+                       "or leave it out for berth's file server");
+    if (site.mount.engine != plan::MountEngine::berth && opened.image.directory.empty())
+        use_extracted(opened, open_store(site, caller), site.mount.modes,
                       cat("image ", printable(text, 1024)), watch);
     return opened;
 }
@@ -300,7 +303,7 @@ OpenedImage for_engine(OpenedImage opened, const std::string& text, const plan::
 OpenedImage with_prefetch(OpenedImage opened, const plan::Caller& caller, const plan::Site& site) {
     bool is_possible = site.mount.prefetch && site.mount.engine == plan::MountEngine::berth;
     if (is_possible && has_store(site, caller)) 
-        prefetch_known_reads(opened, open_store(site, caller), hot_limits(site), site.mount.shown_modes());
+        prefetch_known_reads(opened, open_store(site, caller), hot_limits(site), site.mount.modes);
     return opened;
 }
 

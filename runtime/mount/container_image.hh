@@ -17,13 +17,6 @@
 
 namespace berth {
 
-/// All of an image in one squashfs file that a server shows as it is.
-struct FlatImage {
-    Fd file;              ///< empty: berth serves the layers itself
-    uint64_t offset = 0;  ///< of the squashfs in it, bytes
-    std::string program;  ///< path of the server
-};
-
 /// What its starts have read first, and what this one reads; see prefetch_list.hh.
 struct ReadsOfImage {
     squash::PrefetchBytes known = {};            ///< to be read ahead; null: nothing
@@ -50,7 +43,6 @@ struct ContainerImage {
     /// the root of a container that runs, see container_root(); then nothing is served, and the files are those of that
     /// container
     Fd root = Fd();
-    FlatImage flat = {};
     ReadsOfImage reads = {};
     /// of the file, where a policy wants it signed: nothing else of it is used; null: it need not be
     std::shared_ptr<const squash::PartSums> sums = {};

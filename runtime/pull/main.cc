@@ -43,7 +43,6 @@
 #include "runtime/pull/transfer/chain.hh"
 #include "runtime/pull/transfer/daemons.hh"
 #include "runtime/pull/transfer/early.hh"
-#include "runtime/pull/transfer/flat.hh"
 #include "runtime/pull/transfer/import.hh"
 #include "runtime/pull/transfer/login.hh"
 #include "runtime/pull/transfer/origins.hh"
@@ -416,8 +415,6 @@ int main(int argc, char** argv) {
         return run_command(argc, argv, pull::sif_key_import_command);
     if (argc > 1 && std::strcmp(argv[1], "sif-key-remove") == 0)
         return run_command(argc, argv, pull::sif_key_remove_command);
-    if (argc > 1 && std::strcmp(argv[1], "flatten") == 0)
-        return run_command(argc, argv, pull::flatten_command, {.report = true});
     Arguments arguments;
     CommandLine line("Brings an image into a store of berth.", "berth-pull");
     line.version(cat("berth-pull " BERTH_VERSION ", gzip by ", oci::name_of(oci::best_gzip_engine())));

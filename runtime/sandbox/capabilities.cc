@@ -76,16 +76,6 @@ void keep_capabilities(uint64_t kept) {
             throw SysError("keeping a capability");
 }
 
-void keep_guard_capability() {
-    static_assert(guard_capability == 1ULL << CAP_WAKE_ALARM);
-    constexpr uint64_t setting = 1ULL << CAP_SETPCAP;
-    set_capabilities(guard_capability | setting, setting, guard_capability);
-    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_WAKE_ALARM, 0, 0) != 0)
-        throw SysError("keeping a capability");
-    limit_bounding_set(0);
-    set_capabilities(guard_capability, 0, guard_capability);
-}
-
 void raise_capabilities(uint64_t wanted, uint64_t kept) {
     set_capabilities(wanted | kept, wanted);
 }

@@ -16,14 +16,6 @@ void drop_capabilities(uint64_t keep = 0, uint64_t bounding = 0);
 /// id. Needs the same. Throws SysError.
 void keep_capabilities(uint64_t kept);
 
-/// A capability that a user namespace gives no use of: the kernel looks for it in the node's alone (timerfd_create(2)).
-/// What has it cannot be traced by what lacks it, nor be looked into by /proc (ptrace(2), access mode checking).
-inline constexpr uint64_t guard_capability = 1ULL << 35;  // CAP_WAKE_ALARM
-
-/// Leaves the calling thread, and what it executes, that one alone, and an empty bounding set. Needs it in the bounding
-/// set, and CAP_SETPCAP. Throws SysError.
-void keep_guard_capability();
-
 /// Makes `wanted` (bits, must be permitted) effective in the calling thread and nothing else; `kept` stay permitted.
 void raise_capabilities(uint64_t wanted, uint64_t kept = 0);
 

@@ -23,7 +23,6 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/slurm_client.hh"
 #include "runtime/images/enroot_image.hh"
-#include "runtime/images/flat.hh"
 #include "runtime/images/profile_record.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/images/wait_teller.hh"
@@ -177,7 +176,6 @@ class OwnContainer : public StepContainer {
         start.tasks.listen(address_.listen());
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
-        use_flat(opened, start.wanted.image, plan_.identity, start.caller, start.site, start.watch);
         profile_ = record_profile(start, opened);
         keep_on_disk(start, job);
         ContainerStorage storage = upper_.storage();
@@ -188,7 +186,6 @@ class OwnContainer : public StepContainer {
             tell_waits_.emplace(std::move(arrivals), std::chrono::seconds(start.site.limits.stall_time),
                                 [&tasks = start.tasks](const std::string& line) { tasks.say(line); });
         own_cgroup_ = wants_own_cgroup(start.site, container_);
-        start.tasks.watch(container_.server.end.get());
         start.event->laps(container_.phases);
         wanted_ = start.wanted;
         plan::EnvironmentRules rules = plan_.environment;

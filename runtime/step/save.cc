@@ -31,7 +31,7 @@ StepSaver::StepSaver(const StepStart& start, const plan::ContainerRecord& record
     auto&& [ours, its] = sys::make_pipe();
     words_ = std::move(ours);
     std::string store = record.digest.empty() ? "" : open_store(start.site, start.caller).location();
-    saver_ = std::make_unique<Saver>(SavedContainer{record, name, store, start.site.mount.shown_modes()}, path_,
+    saver_ = std::make_unique<Saver>(SavedContainer{record, name, store, start.site.mount.modes}, path_,
                                      std::move(its));
 }
 

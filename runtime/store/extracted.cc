@@ -30,10 +30,6 @@ std::string folder_of(const Digest& digest, plan::ImageModes modes) {
 
 std::string shown_folder(const Store& store) { return printable(store.path() + "/unpacked", 4096); }
 
-std::string flat_name(const Digest& digest, const FlatOwner& owner) {
-    return cat(digest.hex(), ".", owner.uid, ".", owner.gid, ".sqfs");
-}
-
 /// Moves an object of the folder unpacked/ away and removes it there: it is gone at once, or not at all.
 void remove_object(const Store& store, int unpacked, const std::string& name) {
     Fd tmp = store.directory("tmp");
@@ -70,24 +66,6 @@ std::string add_extracted(const Store& store, const Digest& digest, plan::ImageM
     else if (errno != EEXIST && errno != ENOTEMPTY)
         throw SysError(cat("publishing ", printable(path, 4096)));
     return path;
-}
-
-Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner) {
-    return sys::open_if_exists(store.directory("unpacked").get(), flat_name(digest, owner), O_RDONLY | O_NOFOLLOW);
-}
-
-Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
-            const std::function<void(const std::string& path)>& write) {
-    Fd tmp = store.directory("tmp"), unpacked = store.directory("unpacked");
-    std::string folder = cat(store.path(), "/tmp"), name = flat_name(digest, owner);
-    Scratch scratch(tmp.get(), folder);
-    write(cat(folder, "/", scratch.name(), "/", name));
-    Fd file = sys::open_beneath(scratch.fd(), name, O_RDONLY);
-    // A name that is there after a crash of the node must be of a whole file.
-    if (!sys::synced(file.get()) || ::renameat(scratch.fd(), name.c_str(), unpacked.get(), name.c_str()) != 0 ||
-        !sys::synced(unpacked.get()))
-        throw SysError(cat("publishing ", printable(cat(store.path(), "/unpacked/", name), 4096)));
-    return file;
 }
 
 namespace {

@@ -1,8 +1,7 @@
 // Images that lie in the store in another form: unpacked/<hex>/rootfs, with the modes of mount.modes = "enroot"
-// unpacked/<hex>.enroot/rootfs, or as one squashfs file in unpacked/<hex>.<uid>.<gid>.sqfs, where <hex> is of the
-// manifest's digest, or of another key for an image file; of such a file also its index, unpacked/<hex>.<form>, and
-// what was verified of it, unpacked/<hex>.verified; and SIF files of registries, unpacked/<hex>.sif, where it is of the
-// artifact's manifest.
+// unpacked/<hex>.enroot/rootfs, where <hex> is of the manifest's digest, or of another key for an image file; of such a
+// file also its index, unpacked/<hex>.<form>, and what was verified of it, unpacked/<hex>.verified; and SIF files of
+// registries, unpacked/<hex>.sif, where it is of the artifact's manifest.
 #pragma once
 #include <sys/types.h>
 
@@ -24,21 +23,6 @@ std::string extracted_path(const Store& store, const Digest& digest, plan::Image
 /// path. Whoever was quicker wins.
 std::string add_extracted(const Store& store, const Digest& digest, plan::ImageModes modes,
                           const std::function<void(int directory)>& fill);
-
-/// The owner of all that is in a flat file.
-struct FlatOwner {
-    uid_t uid = 0;
-    gid_t gid = 0;
-};
-
-/// The image of `digest` as one file, open for reading; empty when it is not here. Hold a lease as for
-/// extracted_path().
-Fd open_flat(const Store& store, const Digest& digest, const FlatOwner& owner);
-
-/// Has `write` make the file at the path that it is given, in an empty directory, and publishes it whole, by a rename;
-/// the result is open for reading.
-Fd add_flat(const Store& store, const Digest& digest, const FlatOwner& owner,
-            const std::function<void(const std::string& path)>& write);
 
 /// The path of the SIF file whose artifact has this manifest; empty when it is not here. Hold a lease as for
 /// extracted_path().

@@ -118,16 +118,6 @@ one_job_runs() { [[ $(root squeue --noheader --states=RUNNING) ]]; }
   cancel_everything
 }
 
-@test "kill -9 of squashfuse_ll, where mount.engine asks for it, ends the step with a line about it and leaves nothing" {
-  start_long_step BERTH_MOUNT_ENGINE=squashfuse
-  root pkill -9 -x squashfuse_ll
-  expect_step_failed
-  [[ $(< "$BATS_TEST_TMPDIR/out") == *"berth: n1: the file server squashfuse_ll of the container was ended by \
-signal 9 (Killed)"* ]] ||
-    fail "$(< "$BATS_TEST_TMPDIR/out")"
-  expect_no_leftovers
-}
-
 @test "kill -9 of the helper never leaves a task hanging that reads the image" {
   in_home 'rm -f started'
   in_home "srun -w n1 --container-image=$image --container-mounts=/home/alice \

@@ -126,10 +126,6 @@ TEST_CASE("doctor: what fails is a failure with its reason and an advice", "[doc
          [](DoctorFacts& facts) {
              facts.pull_program_problem = "finding the program berth-pull: no";
          }},
-        {"file server", "squashfuse_ll",
-         [](DoctorFacts& facts) {
-             facts.file_server_problem = "finding the program squashfuse_ll: no";
-         }},
         {"site file", "berth.conf:3:1",
          [](DoctorFacts& facts) {
              facts.site_file_problem = "/etc/berth/berth.conf:3:1: unknown key stroe";

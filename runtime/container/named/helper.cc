@@ -40,7 +40,7 @@ constexpr auto survivors_patience = std::chrono::seconds(5);
 class Helper {
   public:
     /// `life_line`: -1, or a connection that becomes readable when the container must end, see reason_of_end().
-    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line)
+    Helper(Fd listener, Fd first, const plan::Plan& plan, const StartedContainer& container, int life_line = -1)
         : listener_(std::move(listener)), plan_(plan), container_(container), life_line_(life_line) {
         clients_.push_back({.socket = std::move(first), .starter = true});
     }
@@ -236,7 +236,7 @@ void run_joint(HelperOrder& order, Fd& connection) {
     DiskUpper upper(place.upper_folder);
     ContainerStorage storage = place.upper_folder.empty() ? place.storage : upper.storage();
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
-    Helper helper(std::move(place.listener), std::move(connection), order.plan, container, container.server.end.get());
+    Helper helper(std::move(place.listener), std::move(connection), order.plan, container);
     helper.serve([&] { name.remove(); });
     end_container(container);
     upper.remove();
@@ -251,7 +251,7 @@ void run_instance(HelperOrder& order, Fd& connection) {
     Fd listener = folder.listen(order.name);
     use_all_cpus();
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
-    Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
+    Helper helper(std::move(listener), std::move(connection), order.plan, container);
     helper.end_with_first();
     helper.serve();
     bool ended = end_container(container);
@@ -271,7 +271,7 @@ void run_helper(HelperOrder& order, Fd& connection) {
     Fd listener = folder.listen(order.name);
     Pid keeper = keep_pulling(order, connection.get());
     StartedContainer container = start_container(order.plan, std::move(order.image), order.site, storage);
-    Helper helper(std::move(listener), std::move(connection), order.plan, container, container.server.end.get());
+    Helper helper(std::move(listener), std::move(connection), order.plan, container);
     helper.serve();
     // An empty file: nothing of this run is left.
     if (end_container(container) && sys::uninterrupted([&] { return ::ftruncate(running.fd(), 0); }) != 0)

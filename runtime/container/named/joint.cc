@@ -54,8 +54,7 @@ std::string identity_of(const Fd& file) {
 std::string identity_of(const ContainerImage& image) {
     std::string out = cat("image ", image.layers.size(), "\n");
     for (const Fd& layer : image.layers) out += identity_of(layer);
-    out += cat(identity_of(image.flat.file), image.flat.offset, " ", image.flat.program, "\n", image.directory, "\n",
-               image.directory_identity.first, " ", image.directory_identity.second, "\n");
+    out += cat(image.directory, "\n", image.directory_identity.first, " ", image.directory_identity.second, "\n");
     if (!image.directory.empty()) {
         struct stat st = sys::stat_of(sys::open_file(image.directory, O_PATH).get(), "the image's directory");
         out += cat(st.st_dev, " ", st.st_ino, "\n");
@@ -81,7 +80,7 @@ std::string all_that_counts(const JointStart& start, const ContainerImage& image
     return cat(start.step, "\n", cgroups, "\n", ::geteuid(), " ", ::getegid(), "\n",
                view_of_node(), identity_of(image), storage.path, "\n", storage.in_place ? "in place" : "", "\n",
                start.upper_folder, "\n", static_cast<int>(start.site.mount.engine), " ",
-               static_cast<int>(start.site.mount.shown_modes()), "\n", plan::likeness(start.plan));
+               static_cast<int>(start.site.mount.modes), "\n", plan::likeness(start.plan));
 }
 
 /// Of 32 digits. Whoever could find two texts of one hash could only have the containers of his own mixed up.

@@ -17,7 +17,6 @@
 #include "runtime/container/plan_report.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/enroot_image.hh"
-#include "runtime/images/flat.hh"
 #include "runtime/images/shell.hh"
 #include "runtime/plan/mount_edit.hh"
 #include "runtime/request/options.hh"
@@ -329,7 +328,6 @@ class Use {
         if (!out.record.digest.empty())
             open_store(start_.site, start_.caller).pin(Digest(out.record.digest), state_path());
         plan::Plan plan = plan_for(out, opened);
-        use_flat(opened, out.record.image, plan.identity, start_.caller, start_.site, start_.watch);
         if (opened.early) {
             out.arrivals = opened.image.coming.arrivals;
             out.keeper.emplace();
