@@ -136,6 +136,7 @@ fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_target
 # Parsers in the folders that link more than a parser needs.
 fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc) \
   runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
+  runtime/mount/fuse/elf_loads.cc \
   $(addprefix runtime/images/,file.cc kept_index.cc sif_environment.cc spelling.cc) \
   runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
   $(addprefix runtime/pull/share/,chunk_head.cc chunk_reader.cc chunk_stream.cc lazy_image.cc messages.cc \

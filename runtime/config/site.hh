@@ -149,6 +149,7 @@ struct MountSettings {
     /// microseconds that the file server watches for the next request before it sleeps; 0: it sleeps at once
     unsigned busy_poll = 100;
     bool prefetch = true;  ///< whether starts read ahead what earlier ones of the image have read
+    bool prefetch_guess = true;  ///< and, where none has, what they are likely to read
     uint64_t hot_image_size = 1ULL << 30;  ///< bytes of an image that are kept unpacked, at most; 0: none
     uint64_t hot_store_size = 4ULL << 30;  ///< the same of all images of a store
     Volumes volumes = Volumes::none;

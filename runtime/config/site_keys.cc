@@ -447,6 +447,7 @@ const std::map<std::string, Key>& keys() {
         {"mount.threads", number_key(mount(&MountSettings::threads), 0, 256)},
         {"mount.busy_poll", number_key(mount(&MountSettings::busy_poll), 0, 1000, " microseconds")},
         {"mount.prefetch", flag_key(mount(&MountSettings::prefetch))},
+        {"mount.prefetch_guess", flag_key(mount(&MountSettings::prefetch_guess))},
         {"mount.hot_image_size", size_key(mount(&MountSettings::hot_image_size))},
         {"mount.hot_store_size", size_key(mount(&MountSettings::hot_store_size))},
         {"site.mounts", list_key(own(&SiteSettings::mounts), mounts_wanted, check_site_mount)},

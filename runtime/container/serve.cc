@@ -100,11 +100,13 @@ Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site
     mount::Prefetcher prefetcher;
     mount::ServerOptions options = server_options(plan, site);
     // Where there is one CPU, it would only take that from the program.
-    if (image.reads.known && usable_cpus() > 1)
+    bool guesses = !image.reads.known && image.reads.log && site.mount.prefetch_guess;
+    if ((image.reads.known || guesses) && usable_cpus() > 1)
         prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine,
-                                                 hot.hot ? hot_work(image, hot) : mount::HotWork());
+                                             hot.hot ? hot_work(image, hot) : mount::HotWork());
     options.reads = image.reads.log;
     options.prefetcher = prefetcher.channel.get();
+    if (guesses && prefetcher.process) options.guesser = prefetcher.process.get();
     options.coming = std::move(image.coming);
     options.guards.sums = std::move(image.sums);
     // That is for the start alone, and looks at what the server's threads do not have open.

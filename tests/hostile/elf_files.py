@@ -38,6 +38,23 @@ def shared_objects():
     return [whole, elf([(".dynstr", 3, 0, texts), (".dynamic", 6, 1, dynamic)]), elf([(".text", 1, 0, b"x")])]
 
 
+def elf_loads():
+    """Libraries with program headers: names and relocations in a segment of their own, or before the program."""
+    out = []
+    for segments in ([(4, 0, 0x1000), (5, 0x1000, 0x1000)], [(5, 0, 0x2000)]):
+        names = b"\0libfirst.so.1\0../x\0"
+        dynamic = b"".join(struct.pack("<QQ", tag, value) for tag, value in
+            ((1, 1), (1, 15), (5, 0x200), (10, len(names)), (7, 0x300), (8, 0x180), (0, 0)))
+        loads = [(1, flags, at, at, size) for flags, at, size in segments]
+        loads += [(1, 6, 0x2000, 0x5000, 0x400), (2, 6, 0x2000, 0x5000, len(dynamic))]
+        head = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+        head += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, len(loads), 64, 0, 0)
+        head += b"".join(struct.pack("<IIQQQQQQ", kind, flags, at, to, to, size, size, 0x1000)
+            for kind, flags, at, to, size in loads)
+        out.append((head.ljust(0x200, b"\0") + names).ljust(0x2000, b"\0") + dynamic)
+    return out
+
+
 def plugin_elfs():
     names = b"\0other\0plugin_version\0"
     symbols = bytes(24) + struct.pack("<IBBHQQ", 1, 0, 0, 3, 0, 4)

@@ -20,7 +20,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from elf_files import compat_notes, plugin_elfs, shared_objects
+from elf_files import compat_notes, elf_loads, plugin_elfs, shared_objects
 from layer_writers import pax_record
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "registry"))
@@ -646,7 +646,7 @@ def main():
     everything = {
         "accounts": ["alice\n1000\n" + PASSWD, "root\n0\n" + PASSWD, "users\n100\nroot:x:0:\nusers:x:7:alice\n"],
         "cdi_json": json_specs, "cdi_yaml": yaml_specs, "compat_note": compat_notes(), "follow": said(),
-        "http_head": heads(), "plugin_elf": plugin_elfs(), "shared_object": shared_objects(),
+        "http_head": heads(), "elf_loads": elf_loads(), "plugin_elf": plugin_elfs(), "shared_object": shared_objects(),
         "plugstack": [PLUGSTACK, "run_size=0\nuser_folders="],
         "migrate": migrations(), "mig": mig(), "job": JOBS, "task_prolog": [PROLOG],
         "loader_cache": [cache, b"ld.so-1.7.0\0" + struct.pack("<I12x4x", 1) + cache, b"libc.so.6\nlibc.so.10\nlibc"],

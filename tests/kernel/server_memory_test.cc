@@ -126,6 +126,19 @@ bool is_in_memory(int root, const std::string& name) {
     return failed == 0 && std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; });
 }
 
+/// A package of Python, and before it what no guess follows from: files without an ending.
+ContainerImage package_image() {
+    return make_image([](squash::LayerWriter& writer) {
+        for (const char* folder : {"lib", "lib/__pycache__", "other", "other/__pycache__"})
+            writer.add_directory(folder, {});
+        for (int number = 0; number < small_files; ++number)
+            add_file(writer, cat("small", number), small_content(number));
+        for (const char* folder : {"lib/__pycache__/", "other/__pycache__/"})
+            for (int number = 0; number < small_files; ++number)
+                add_file(writer, cat(folder, "m", number, ".pyc"), small_content(number));
+    });
+}
+
 squash::PrefetchList all_of(const squash::Index& index) {
     squash::PrefetchList out{1, {}, {}};
     for (uint32_t number = 1; number <= index.inode_count(); ++number)
@@ -199,6 +212,35 @@ TEST_CASE("prefetch: what earlier containers have read is in memory before it is
     CHECK(seen.text == (follows ? "there, right" : "not there, right"));
 }
 
+TEST_CASE("prefetch: where nothing is known, the byte code beside what is read is in memory before it is read",
+          "[kernel][prefetch]") {
+    NEED_CONTAINERS();
+    bool guesses = GENERATE(true, false);
+    Outcome seen = as_user([&] {
+        Fd staging = enter_namespaces();
+        ContainerImage image = package_image();
+        mount::ServerOptions options = sample_options();
+        options.reads = std::make_shared<squash::ReadLog>(nullptr);
+        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, nullptr, [] {});
+        options.prefetcher = prefetcher.channel.get();
+        options.guesser = guesses ? prefetcher.process.get() : 0;
+        Fd root = serve(staging, std::move(image), options);
+        mount::show_mount(prefetcher, root.get());
+        for (int number = 0; number < small_files; ++number)
+            if (content_of(root.get(), cat("small", number)) != small_content(number)) return cat("wrong bytes");
+        const std::string last = cat("lib/__pycache__/m", small_files - 1, ".pyc");
+        content_of(root.get(), "lib/__pycache__/m0.pyc");
+        auto is_there = [&] { return is_in_memory(root.get(), last); };
+        std::string text = guesses && comes_true(is_there) ? "there" : is_there() ? "there already" : "not there";
+        // Nobody has read of it.
+        if (is_in_memory(root.get(), "other/__pycache__/m0.pyc")) text += " as all else";
+        return text + (content_of(root.get(), last) == small_content(small_files - 1) ? ", right" : ", wrong bytes");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == (guesses ? "there, right" : "not there, right"));
+}
+
 TEST_CASE("hostile: a list that is another image's, huge or made up costs bounded time, and no byte is wrong",
           "[kernel][prefetch]") {
     NEED_CONTAINERS();
@@ -232,6 +274,7 @@ TEST_CASE("hostile: a list that is another image's, huge or made up costs bounde
 
 TEST_CASE("prefetch: the process that reads ahead ends with its container by SIGKILL", "[kernel][prefetch]") {
     NEED_CONTAINERS();
+    bool guesses = GENERATE(false, true);
     auto&& [told, tell] = sys::make_pipe();
     pid_t server = fixtures::forked();
     if (server == 0) {
@@ -240,11 +283,14 @@ TEST_CASE("prefetch: the process that reads ahead ends with its container by SIG
         ContainerImage image = sample_image();
         auto list = std::make_shared<const std::string>(squash::format_prefetch_list(all_of(image.index)));
         mount::ServerOptions options = sample_options();
-        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, list, [] {});
+        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, guesses ? nullptr : list, [] {});
         options.prefetcher = prefetcher.channel.get();
         Fd root = serve(staging, std::move(image), options);
         mount::show_mount(prefetcher, root.get());
-        mount::tell_prefetcher(prefetcher.channel.get(), true);
+        if (guesses)
+            for (uint32_t inode = 2; inode < 100; ++inode) mount::tell_read(prefetcher.channel.get(), inode, 0);
+        else
+            mount::tell_prefetcher(prefetcher.channel.get(), true);
         pid_t number = prefetcher.process.get();
         (void)!::write(tell.get(), &number, sizeof number);
         for (;;) ::pause();

@@ -85,6 +85,11 @@ void init(void*, fuse_conn_info* connection) {
     connection->want = wanted & connection->capable;
 }
 
+/// Whether a process that guesses is to be told of a request: of others', and not of what every program reads.
+bool is_told(const Served& at, fuse_req_t request) {
+    return at.guesser != 0 && at.first_reads >= reads_before_guesses && fuse_req_ctx(request)->pid != at.guesser;
+}
+
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     answer(request, parent, [&](Served& at, uint32_t directory) {
         fuse_entry_param entry{};
@@ -97,6 +102,7 @@ void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
         }
         if (number != 0 && !S_ISDIR(entry.attr.st_mode)) at.listing.looked_up(directory);
         if (number == 0 && at.reads != nullptr) at.reads->add_missing(directory, name);
+        if (number == 0 && is_told(at, request)) tell_missing(at.prefetcher, directory, name);
         fuse_reply_entry(request, &entry);
     });
 }
@@ -180,6 +186,8 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
         }
         at.listing.has_read();
         note_read(at, number, static_cast<uint64_t>(offset), size);
+        if (is_told(at, request)) tell_read(at.prefetcher, number, static_cast<uint64_t>(offset));
+        if (at.first_reads < reads_before_guesses) ++at.first_reads;
         ReadRequest wanted{request, number, static_cast<uint64_t>(offset), size, channel_in_use()};
         if (at.late != nullptr && !is_here(at, wanted))
             at.late->add(wanted);

@@ -12,11 +12,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/channel.hh"
@@ -25,6 +30,7 @@
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/fuse/guess.hh"
 #include "runtime/squash/read/list_places.hh"
 
 namespace berth::mount {
@@ -43,6 +49,8 @@ constexpr uint32_t look_interval = 64;
 constexpr uint64_t short_of_room = 64ULL << 20;
 constexpr unsigned most_seconds = 20, most_seconds_of_writing = 120;
 constexpr int check_after_ms = 300;
+/// A process that guesses waits so long for a read.
+constexpr unsigned most_seconds_of_waiting = 120;
 constexpr size_t node_file_limit = 64 << 10;
 
 /// Has the kernel bring all names of a directory, with their inodes.
@@ -70,6 +78,24 @@ class Reading {
         size_ = static_cast<uint64_t>(st.st_size);
         file_ = std::make_shared<Fd>(std::move(file));
         return true;
+    }
+
+    /// Of the file that is open.
+    std::string content(uint64_t offset, size_t size) const {
+        std::string out(size, '\0');
+        ssize_t got = ::pread(file_->get(), out.data(), size, static_cast<off_t>(offset));
+        out.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+        return out;
+    }
+
+    void look_up(uint32_t directory, const std::string& name) {
+        struct stat st {};
+        char target[4096];
+        // Whatever the index says, a name leads nowhere else.
+        if (name == "." || name == ".." || name.find('/') != name.npos) return;
+        if (enter(directory) && ::fstatat(directory_.get(), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(st.st_mode))
+            (void)!::readlinkat(directory_.get(), name.c_str(), target, sizeof target);
     }
 
     /// Has the kernel bring the names of a directory.
@@ -210,8 +236,88 @@ void help(const squash::Index& index, const squash::PrefetchList& list, int root
     if (hot.write) hot.write(list, [&](uint64_t bytes) { return limit.allows(bytes); });
 }
 
+/// A packet to a process that guesses; of the name, only what there is.
+struct Told {
+    enum class Kind : uint32_t { read, missing } kind = Kind::read;
+    uint32_t inode = 0;
+    uint64_t offset = 0;
+    char name[256] = "";
+    static constexpr size_t head = 16;
+};
+static_assert(offsetof(Told, name) == Told::head);
+
+/// The life of a process that guesses.
+class Guessing {
+  public:
+    Guessing(const squash::Index& index, int root, int channel, const NodeFiles& node)
+        : channel_(channel), node_(node), places_(index), reading_(places_, root, -1),
+          left_(prefetch_budget(node.room())), guess_(index, places_, means()) {}
+
+    void run() {
+        bool waits = true, first = true;
+        while (auto told = next(waits)) {
+            bool is_told = told->kind != Told::Kind::read || told->inode != 0;
+            if (std::exchange(first, false)) begun_ = Clock::now();
+            if (is_told) saw(*told);
+            waits = !is_told && (!may_go_on() || !guess_.step());
+        }
+    }
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    GuessMeans means() {
+        return {.read = [this](uint32_t inode, uint64_t offset, uint64_t size) { read(inode, offset, size); },
+                .list = [this](uint32_t directory) { reading_.list(directory); },
+                .look_up = [this](uint32_t directory, const std::string& name) { reading_.look_up(directory, name); },
+                .content =
+                    [this](uint32_t inode, uint64_t offset, size_t size) {
+                        return reading_.open(inode) ? reading_.content(offset, size) : std::string();
+                    }};
+    }
+
+    void read(uint32_t inode, uint64_t offset, uint64_t size) {
+        if (!reading_.open(inode)) return;
+        for (uint64_t asked = 0; size > 0 && may_go_on(); offset += asked, size -= asked, left_ -= asked) {
+            asked = reading_.ask(offset, std::min(size, left_));
+            if (asked == 0) return;
+        }
+    }
+
+    /// The next packet; without `waits` one that says nothing where there is none. Nothing at the end.
+    std::optional<Told> next(bool waits) {
+        pollfd more{channel_, POLLIN, 0};
+        if (waits && ::poll(&more, 1, begun_ ? most_seconds_of_waiting * 1000 : -1) <= 0) return std::nullopt;
+        Told out;
+        ssize_t got = ::recv(channel_, &out, sizeof out - 1, MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Told();
+        return got >= static_cast<ssize_t>(Told::head) ? std::optional(out) : std::nullopt;
+    }
+
+    void saw(const Told& told) {
+        if (told.kind == Told::Kind::missing)
+            guess_.saw_missing(told.inode, told.name);
+        else
+            guess_.saw_read(told.inode, told.offset);
+    }
+
+    bool may_go_on() {
+        if (++asked_ % look_interval == 0 && node_.room().left < short_of_room) left_ = 0;
+        return left_ > 0 && (!begun_ || Clock::now() - *begun_ < std::chrono::seconds(most_seconds));
+    }
+
+    int channel_;
+    const NodeFiles& node_;
+    squash::ListPlaces places_;
+    Reading reading_;
+    uint64_t left_;
+    uint32_t asked_ = 0;
+    std::optional<Clock::time_point> begun_;
+    Guess guess_;
+};
+
 /// The life of the process. Never returns.
-[[noreturn]] void be_prefetcher(const squash::Index& index, const std::string& list, int channel,
+[[noreturn]] void be_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list, int channel,
                                 const std::function<void()>& confine, const HotWork& hot, pid_t parent) {
     try {
         ::prctl(PR_SET_NAME, "berth-ahead");
@@ -228,6 +334,13 @@ void help(const squash::Index& index, const squash::PrefetchList& list, int root
         if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(0);
         auto received = receive_message(channel);
         if (!received || received->descriptors.size() != 1) ::_exit(0);
+        int root = received->descriptors[0].get();
+        if (!list) {
+            pollfd told{channel, POLLIN, 0};
+            // Most programs never read so much that it has to know where all files are.
+            if (::poll(&told, 1, -1) == 1) Guessing(index, root, channel, node).run();
+            ::_exit(0);
+        }
         if (hot.check) {
             // Short programs do without.
             pollfd told{channel, POLLIN, 0};
@@ -236,7 +349,7 @@ void help(const squash::Index& index, const squash::PrefetchList& list, int root
         }
         char follows = 0;
         if (::recv(channel, &follows, 1, 0) == 1 && follows == 'y')
-            help(index, squash::parse_prefetch_list(list), received->descriptors[0].get(), node, hot);
+            help(index, squash::parse_prefetch_list(*list), root, node, hot);
     } catch (const std::exception&) {
         // Nobody misses what it would have read.
     }
@@ -283,7 +396,7 @@ Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBy
     if (child < 0) return out;
     if (child == 0) {
         ours.reset();
-        be_prefetcher(index, *list, its.get(), confine, hot, self);
+        be_prefetcher(index, list, its.get(), confine, hot, self);
     }
     out.process = Pid(child);
     out.channel = std::move(ours);
@@ -300,6 +413,18 @@ void show_mount(Prefetcher& prefetcher, int root) noexcept {
 
 void tell_prefetcher(int channel, bool follows) noexcept {
     (void)!::send(channel, follows ? "y" : "n", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void tell_read(int channel, uint32_t inode, uint64_t offset) noexcept {
+    Told told{Told::Kind::read, inode, offset};
+    (void)!::send(channel, &told, Told::head, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void tell_missing(int channel, uint32_t directory, std::string_view name) noexcept {
+    Told told{Told::Kind::missing, directory};
+    name = name.substr(0, sizeof told.name - 1);
+    std::memcpy(told.name, name.data(), name.size());
+    (void)!::send(channel, &told, Told::head + name.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace berth::mount

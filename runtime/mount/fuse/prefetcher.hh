@@ -1,8 +1,10 @@
 // A process beside a container that reads what earlier containers of the same image have read first, before its
-// programs ask for it. It does it as a program of the container would, over the mount: it has no part in serving, so
-// that a kill ends it as any task.
+// programs ask for it; or, where nothing is known of that, what they are likely to ask for (guess.hh). It does it as a
+// program of the container would, over the mount: it has no part in serving, so that a kill ends it as any task.
 #pragma once
+#include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/fd.hh"
@@ -30,7 +32,7 @@ struct HotWork {
 };
 
 /// Starts the process, which waits; to be called before the image is mounted, by a process of one thread. `confine`
-/// gives up all privileges there. Where it cannot be started there is none.
+/// gives up all privileges there. Where it cannot be started there is none. Without a list it guesses.
 Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
                             const std::function<void()>& confine, const HotWork& hot = {});
 
@@ -40,6 +42,14 @@ void show_mount(Prefetcher& prefetcher, int root) noexcept;
 /// Whether the container reads what is in the list, so that the process begins, or ends. Does not wait. `channel`: of
 /// the process, in the table of the calling thread.
 void tell_prefetcher(int channel, bool follows) noexcept;
+
+/// For one that guesses: where the container reads, or which name it does not find. What the process does not take in
+/// time is lost. Does not wait.
+void tell_read(int channel, uint32_t inode, uint64_t offset) noexcept;
+void tell_missing(int channel, uint32_t directory, std::string_view name) noexcept;
+
+/// Reads of a container that are not told, since every program begins with them.
+inline constexpr uint32_t reads_before_guesses = 64;
 
 /// Bytes that may be read ahead: a quarter of the memory that the control groups allow, and of what is left. Pure.
 uint64_t prefetch_budget(const MemoryRoom& room);

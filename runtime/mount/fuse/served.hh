@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <atomic>
 #include <shared_mutex>
 
 #include "runtime/config/words.hh"
@@ -28,6 +29,8 @@ struct Served {
     mutable std::shared_mutex in_use = {};
     squash::ReadLog* reads = nullptr;  ///< null: none
     int prefetcher = -1;               ///< see ServerOptions
+    pid_t guesser = 0;                 ///< see there
+    std::atomic<uint32_t> first_reads = 0;  ///< that were not told to it
     LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };
 

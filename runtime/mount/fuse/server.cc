@@ -195,6 +195,7 @@ void serve(ThreadStart& start) {
     served.shows_marks = start.options.shows_marks;
     served.reads = start.options.reads.get();
     served.prefetcher = start.options.prefetcher;
+    served.guesser = start.options.guesser;
 
     Fd device = apart(open_fuse_device());
     int first = device.get();

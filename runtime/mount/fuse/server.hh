@@ -31,6 +31,7 @@ struct ServerOptions {
     /// of what is read, and where to tell whether it is what its list has (see prefetcher.hh; -1: nowhere)
     std::shared_ptr<squash::ReadLog> reads = {};
     int prefetcher = -1;
+    pid_t guesser = 0;  ///< that process, where it guesses: it is told what others read; 0: it has a list
     /// Called in the thread of the server when the mount is made, before its other threads start: gives up the
     /// privileges that only the mount needed.
     std::function<void()> confine;

@@ -16,6 +16,15 @@ ListPlaces::ListPlaces(const Index& index, const PrefetchList& list)
     : index_(index), parents_(index.inode_count() + 1) {
     for (const PrefetchExtent& extent : list.extents) wanted_.emplace(extent.inode, Place{});
     for (const MissingName& missing : list.missing) missing_[missing.directory].push_back(missing.name);
+    look_into_all();
+}
+
+ListPlaces::ListPlaces(const Index& index)
+    : index_(index), parents_(index.inode_count() + 1), all_(index.inode_count() + 1) {
+    look_into_all();
+}
+
+void ListPlaces::look_into_all() {
     std::vector<uint32_t> directories{1};
     for (size_t i = 0; i < directories.size(); ++i) look_into(directories[i], directories);
 }
@@ -31,6 +40,8 @@ void ListPlaces::look_into(uint32_t directory, std::vector<uint32_t>& directorie
             if (entry->inode == 1 || parents_[entry->inode].directory != 0) continue;
             parents_[entry->inode] = here;
             directories.push_back(entry->inode);
+        } else if (!all_.empty()) {
+            if (S_ISREG(entry->mode)) all_[entry->inode] = here;
         } else if (auto found = wanted_.find(entry->inode); found != wanted_.end() && S_ISREG(entry->mode)) {
             if (found->second.directory == 0) ++counts_[directory];
             found->second = here;
@@ -39,6 +50,7 @@ void ListPlaces::look_into(uint32_t directory, std::vector<uint32_t>& directorie
 }
 
 ListPlaces::Place ListPlaces::place_of(uint32_t inode) const {
+    if (!all_.empty()) return inode < all_.size() ? all_[inode] : Place{};
     auto found = wanted_.find(inode);
     return found == wanted_.end() ? Place{} : found->second;
 }

@@ -14,6 +14,8 @@ namespace berth::squash {
 class ListPlaces {
   public:
     ListPlaces(const Index& index, const PrefetchList& list);
+    /// Of all files.
+    explicit ListPlaces(const Index& index);
 
     struct Place {
         uint32_t directory = 0;  ///< 0: no such file
@@ -35,11 +37,13 @@ class ListPlaces {
     std::string path_of(uint32_t directory) const;
 
   private:
+    void look_into_all();
     void look_into(uint32_t directory, std::vector<uint32_t>& directories);
 
     const Index& index_;
     std::vector<Place> parents_;  ///< of directories, by number
     std::unordered_map<uint32_t, Place> wanted_;
+    std::vector<Place> all_;  ///< of regular files, by number; empty: `wanted_` has them
     std::unordered_map<uint32_t, uint32_t> counts_;
     std::unordered_map<uint32_t, std::vector<std::string>> missing_;
 };
