@@ -32,18 +32,18 @@ squash::PrefetchBytes known_list(const store::Store& store, const std::string& i
     return nullptr;
 }
 
-/// What is added to: a new list where there is none, or one with room for nothing more.
-squash::PrefetchList list_before(const squash::PrefetchBytes& known) {
+/// What is added to: a new list where there is none, of the time of the start, or one with room for nothing more.
+squash::PrefetchList list_before(const squash::PrefetchBytes& known, int64_t learnt) {
     squash::PrefetchList out = squash::parse_prefetch_list(known ? *known : "");
-    bool is_new = out.extents.empty() || out.extents.size() >= squash::prefetch_extents;
-    return is_new ? squash::PrefetchList{std::time(nullptr), {}, {}} : out;
+    if (out.extents.empty()) return {learnt, {}, {}};
+    return out.extents.size() < squash::prefetch_extents ? out : squash::PrefetchList{std::time(nullptr), {}, {}};
 }
 
 /// Starts that read little leave things as they are.
-void keep(const store::Store& store, const std::string& index, const squash::PrefetchBytes& known,
+void keep(const store::Store& store, const std::string& index, const squash::PrefetchBytes& known, int64_t learnt,
           const squash::ReadLog& log) noexcept try {
     if (!log.is_decided()) return;
-    squash::PrefetchList before = list_before(known);
+    squash::PrefetchList before = list_before(known, learnt);
     squash::PrefetchList now = squash::merged(before, log.reads());
     if (now.extents != before.extents || now.missing != before.missing)
         store.put_prefetch_list(index, squash::format_prefetch_list(now));
@@ -76,13 +76,15 @@ void prefetch_known_reads(OpenedImage& opened, store::Store store, const store::
     if (image.layers.empty() || image.coming.arrivals || !image.directory.empty()) return;
     std::string index = image.index.id();
     image.reads.known = known_list(store, index);
-    if (image.reads.known && hot.wanted())
-        image.hot = hot_image(store, {index, ::getegid(), modes, store::boot_word(),
-                                      squash::prefetch_learnt(*image.reads.known)}, hot, opened.note);
+    int64_t learnt = image.reads.known ? squash::prefetch_learnt(*image.reads.known) : std::time(nullptr);
+    if (hot.wanted())
+        image.hot = hot_image(store, {index, ::getegid(), modes, store::boot_word(), learnt}, hot, opened.note);
     image.reads.log =
         std::make_shared<squash::ReadLog>(image.reads.known, squash::ReadLog::Clock::now() + watched);
     image.reads.keep = [kept = std::make_shared<const store::Store>(std::move(store)), index,
-                        known = image.reads.known, log = image.reads.log] { keep(*kept, index, known, *log); };
+                        known = image.reads.known, learnt, log = image.reads.log] {
+        keep(*kept, index, known, learnt, *log);
+    };
 } catch (const std::exception&) {
     opened.image.reads = {};
     opened.image.hot = {};

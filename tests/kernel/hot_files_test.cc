@@ -197,6 +197,14 @@ TEST_CASE("hot files: a container shows them as the file server does, for each m
     CHECK(scene.run(all_of_it, variables, options) == plain);
 }
 
+TEST_CASE("hot files: the first start has them written when it has read nothing for some seconds", "[kernel][hot]") {
+    NEED_HOT();
+    HotScene scene;
+    scene.read_until("/store/hot/*.0");
+    CHECK(scene.folders().size() == 1);
+    CHECK(scene.run(cat(layers, "; cat /many/f2")) == "hot\n" + content(2) + "|0");
+}
+
 TEST_CASE("hot files: what a container writes is copied up, saved and compared as without them", "[kernel][hot]") {
     NEED_HOT();
     HotScene scene;

@@ -241,6 +241,38 @@ TEST_CASE("prefetch: where nothing is known, the byte code beside what is read i
     CHECK(seen.text == (guesses ? "there, right" : "not there, right"));
 }
 
+TEST_CASE("prefetch: when a first start is over, its files can be kept unpacked", "[kernel][prefetch]") {
+    NEED_CONTAINERS();
+    Outcome seen = as_user([&] {
+        auto&& [told, tell] = sys::make_pipe();
+        Fd staging = enter_namespaces();
+        ContainerImage image = package_image();
+        mount::ServerOptions options = sample_options();
+        options.reads = std::make_shared<squash::ReadLog>(nullptr);
+        mount::HotWork hot;
+        hot.write = [fd = tell.get()](const squash::PrefetchList& list, const std::function<bool(uint64_t)>& goes_on) {
+            std::string text = cat(list.extents.size() >= small_files ? "all" : "not all");
+            if (!goes_on(1)) text += ", no room";
+            (void)!::write(fd, text.data(), text.size());
+        };
+        hot.descriptors = {tell.get()};
+        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, nullptr, [] {}, hot);
+        options.prefetcher = prefetcher.channel.get();
+        options.guesser = prefetcher.process.get();
+        Fd root = serve(staging, std::move(image), options);
+        mount::show_mount(prefetcher, root.get());
+        for (int number = 0; number < small_files; ++number) content_of(root.get(), cat("small", number));
+        tell.reset();
+        char text[64] = "";
+        (void)!::read(told.get(), text, sizeof text - 1);
+        bool ends = prefetcher.process.ends_within(std::chrono::seconds(10) * fixtures::slowness());
+        return cat(text, ends ? "" : ", goes on");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == "all");
+}
+
 TEST_CASE("hostile: a list that is another image's, huge or made up costs bounded time, and no byte is wrong",
           "[kernel][prefetch]") {
     NEED_CONTAINERS();

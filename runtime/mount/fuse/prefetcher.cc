@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -49,8 +50,9 @@ constexpr uint32_t look_interval = 64;
 constexpr uint64_t short_of_room = 64ULL << 20;
 constexpr unsigned most_seconds = 20, most_seconds_of_writing = 120;
 constexpr int check_after_ms = 300;
-/// A process that guesses waits so long for a read.
+/// A process that guesses waits so long, from its first read on, for what the start has read.
 constexpr unsigned most_seconds_of_waiting = 120;
+constexpr int descriptor_follows_ms = 1000;
 constexpr size_t node_file_limit = 64 << 10;
 
 /// Has the kernel bring all names of a directory, with their inodes.
@@ -238,7 +240,7 @@ void help(const squash::Index& index, const squash::PrefetchList& list, int root
 
 /// A packet to a process that guesses; of the name, only what there is.
 struct Told {
-    enum class Kind : uint32_t { read, missing } kind = Kind::read;
+    enum class Kind : uint32_t { read, missing, list } kind = Kind::read;
     uint32_t inode = 0;
     uint64_t offset = 0;
     char name[256] = "";
@@ -249,8 +251,8 @@ static_assert(offsetof(Told, name) == Told::head);
 /// The life of a process that guesses.
 class Guessing {
   public:
-    Guessing(const squash::Index& index, int root, int channel, const NodeFiles& node)
-        : channel_(channel), node_(node), places_(index), reading_(places_, root, -1),
+    Guessing(const squash::Index& index, int root, int channel, const NodeFiles& node, const HotWork& hot)
+        : channel_(channel), node_(node), hot_(hot), places_(index), reading_(places_, root, -1),
           left_(prefetch_budget(node.room())), guess_(index, places_, means()) {}
 
     void run() {
@@ -258,6 +260,7 @@ class Guessing {
         while (auto told = next(waits)) {
             bool is_told = told->kind != Told::Kind::read || told->inode != 0;
             if (std::exchange(first, false)) begun_ = Clock::now();
+            if (told->kind == Told::Kind::list) return write();
             if (is_told) saw(*told);
             waits = !is_told && (!may_go_on() || !guess_.step());
         }
@@ -306,8 +309,19 @@ class Guessing {
         return left_ > 0 && (!begun_ || Clock::now() - *begun_ < std::chrono::seconds(most_seconds));
     }
 
+    void write() const {
+        auto received = receive_message(channel_, descriptor_follows_ms);
+        if (!hot_.write || !received || received->descriptors.size() != 1) return;
+        Fd file = std::move(received->descriptors[0]);
+        ::lseek(file.get(), 0, SEEK_SET);
+        WritingLimit limit(node_);
+        hot_.write(squash::parse_prefetch_list(sys::read_all(file.get(), squash::prefetch_file_limit, "a list")),
+                   [&](uint64_t bytes) { return limit.allows(bytes); });
+    }
+
     int channel_;
     const NodeFiles& node_;
+    const HotWork& hot_;
     squash::ListPlaces places_;
     Reading reading_;
     uint64_t left_;
@@ -338,7 +352,7 @@ class Guessing {
         if (!list) {
             pollfd told{channel, POLLIN, 0};
             // Most programs never read so much that it has to know where all files are.
-            if (::poll(&told, 1, -1) == 1) Guessing(index, root, channel, node).run();
+            if (::poll(&told, 1, -1) == 1) Guessing(index, root, channel, node, hot).run();
             ::_exit(0);
         }
         if (hot.check) {
@@ -425,6 +439,17 @@ void tell_missing(int channel, uint32_t directory, std::string_view name) noexce
     name = name.substr(0, sizeof told.name - 1);
     std::memcpy(told.name, name.data(), name.size());
     (void)!::send(channel, &told, Told::head + name.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void tell_list(int channel, const squash::PrefetchList& list) noexcept try {
+    Fd file(::memfd_create("list", MFD_CLOEXEC));
+    if (!file) return;
+    sys::write_all(file.get(), squash::format_prefetch_list(list), "a list");
+    Told told{Told::Kind::list};
+    if (::send(channel, &told, Told::head, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
+        send_message(channel, {}, {file.get()}, 0);
+} catch (const std::exception&) {
+    // It has gone, or the next start has the files written.
 }
 
 }  // namespace berth::mount

@@ -48,6 +48,9 @@ void tell_prefetcher(int channel, bool follows) noexcept;
 void tell_read(int channel, uint32_t inode, uint64_t offset) noexcept;
 void tell_missing(int channel, uint32_t directory, std::string_view name) noexcept;
 
+/// Tells it what the start has read, after which it guesses no more, and keeps these files unpacked (HotWork::write).
+void tell_list(int channel, const squash::PrefetchList& list) noexcept;
+
 /// Reads of a container that are not told, since every program begins with them.
 inline constexpr uint32_t reads_before_guesses = 64;
 
