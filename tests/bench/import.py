@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What an import of Python's frameworks costs in a new container: beside the same root as a directory of the node, the
 kernel's squashfs and squashfuse_ll, each under bwrap. "store" and "file" are new containers of an image of the store
-and of one .sqsh whose files are kept unpacked by starts before, "ahead" the same without these files, "first" the first
-of them where nobody has read the image before, "plain" the same without reading ahead and learning, "again" an import
-that follows another in its container.
+and of one .sqsh whose files are kept unpacked by the one start before, "ahead" the same without these files, "first"
+the first of them where nobody has read the image before, "unguessed" the same without guesses, "plain" without reading
+ahead and learning, "again" an import that follows another in its container.
 
 usage: import.py BUILD [--turns N] [--rows WORDS] [--small] [--load SHARE] [--cache DIR] [--json FILE] [--at-once N]
        [--no-requests]; as root (the kernel's squashfs, debootstrap and tracefs need it), all else runs as --user.
@@ -132,8 +132,8 @@ class Rows:
     def __init__(self, options, root, work):
         self.options, self.root, self.work = options, root, work
         self.all = {"node": self.node, "again": self.store, "store": self.store, "ahead": self.ahead,
-                    "first": self.first, "plain": self.plain, "file": self.file, "squashfuse": self.squashfuse,
-                    "kernel": self.kernel}
+                    "first": self.first, "unguessed": self.unguessed, "plain": self.plain, "file": self.file,
+                    "squashfuse": self.squashfuse, "kernel": self.kernel}
 
     def bwrap(self, root):
         return as_user(self.options, ["bwrap", "--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs",
@@ -156,14 +156,17 @@ class Rows:
         yield self.berth(f"oci:{self.work}/layout", "BERTH_MOUNT_HOT_IMAGE_SIZE=0"), None
 
     @contextlib.contextmanager
-    def first(self):
+    def first(self, *more):
         known, aside = self.work + "/store/prefetch", self.work + "/prefetch.aside"
         os.rename(known, aside)
         try:
-            yield self.berth(f"oci:{self.work}/layout"), None
+            yield self.berth(f"oci:{self.work}/layout", *more), None
         finally:
             shutil.rmtree(known, ignore_errors=True)
             os.rename(aside, known)
+
+    def unguessed(self):
+        return self.first("BERTH_MOUNT_PREFETCH_GUESS=false")
 
     @contextlib.contextmanager
     def plain(self):
@@ -235,11 +238,10 @@ def measure(rows, name, options):
 
 
 def learn(rows, names, options):
-    """Starts after which files are kept unpacked: the last one waits until they are."""
+    """A start after which files are kept unpacked: it waits until they are."""
     for name in set(names) & {"store", "file"}:
-        for pause in (0, 10):
-            with rows.all[name]() as (command, _):
-                finish(*start(command + [program(options) + f"; sleep {pause}"]))
+        with rows.all[name]() as (command, _):
+            finish(*start(command + [program(options) + "; sleep 20"]))
 
 
 def turns(rows, names, options):
@@ -351,7 +353,7 @@ def main():
     options.add_argument("--turns", type=int, default=15)
     options.add_argument("--tries", type=int, default=4)
     options.add_argument("--seconds", type=float, default=3600, help="no turn begins later")
-    options.add_argument("--rows", default="node,again,store,ahead,first,plain,file,squashfuse,kernel")
+    options.add_argument("--rows", default="node,again,store,ahead,first,unguessed,plain,file,squashfuse,kernel")
     options.add_argument("--small", action="store_true")
     options.add_argument("--load", type=float, default=0.1)
     options.add_argument("--user", default="nobody")
@@ -376,7 +378,7 @@ def main():
             with open(options.json, "w", encoding="ascii") as file:
                 json.dump(table, file, indent=1)
     if not options.no_requests:
-        for name in set(names) & {"store", "ahead", "plain", "file", "squashfuse"}:
+        for name in set(names) & {"store", "ahead", "first", "plain", "file", "squashfuse"}:
             requests(rows, name, options)
     if "store" in names:
         idle_memory(rows, options)
