@@ -24,6 +24,9 @@ namespace berth {
 
 namespace {
 
+/// Files of an image from which on a process that guesses is worth its start, for which short programs pay, too.
+constexpr uint32_t worth_guessing = 20'000;
+
 mount::ServerOptions server_options(const plan::Plan& plan, const plan::Site& site) {
     mount::ServerOptions options;
     options.uid = plan.identity.inside_uid;
@@ -100,7 +103,8 @@ Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site
     mount::Prefetcher prefetcher;
     mount::ServerOptions options = server_options(plan, site);
     // Where there is one CPU, it would only take that from the program.
-    bool guesses = !image.reads.known && image.reads.log && site.mount.prefetch_guess;
+    bool guesses = !image.reads.known && image.reads.log && site.mount.prefetch_guess &&
+                   image.index.inode_count() >= worth_guessing;
     if ((image.reads.known || guesses) && usable_cpus() > 1)
         prefetcher = mount::start_prefetcher(image.index, image.reads.known, options.confine,
                                              hot.hot ? hot_work(image, hot) : mount::HotWork());

@@ -200,6 +200,17 @@ TEST_CASE("hot files: a container shows them as the file server does, for each m
 TEST_CASE("hot files: the first start has them written when it has read nothing for some seconds", "[kernel][hot]") {
     NEED_HOT();
     HotScene scene;
+    // Where there are few files, nobody guesses, and the second start has them written.
+    scene.image = scene.folder / "many.sqfs";
+    scene.folder.file("many.sqfs", "");
+    {
+        Fd file = sys::open_file(scene.image, O_RDWR);
+        squash::LayerWriter writer(file.get(), {});
+        fill(writer);
+        for (int number = 0; number < 20'000; ++number) writer.add_symlink(cat("many/l", number), {}, "f2");
+        writer.finish();
+    }
+    as_user([&] { return std::filesystem::permissions(scene.image, std::filesystem::perms::all), ""; });
     scene.read_until("/store/hot/*.0");
     CHECK(scene.folders().size() == 1);
     CHECK(scene.run(cat(layers, "; cat /many/f2")) == "hot\n" + content(2) + "|0");

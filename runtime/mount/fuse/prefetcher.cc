@@ -261,7 +261,7 @@ class Guessing {
             bool is_told = told->kind != Told::Kind::read || told->inode != 0;
             if (std::exchange(first, false)) begun_ = Clock::now();
             if (told->kind == Told::Kind::list) return write();
-            if (is_told) saw(*told);
+            if (is_told && may_go_on()) saw(*told);
             waits = !is_told && (!may_go_on() || !guess_.step());
         }
     }
