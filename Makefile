@@ -206,7 +206,7 @@ examples := $(patsubst docs/examples/%.cc,$(BUILD)/examples/%,$(wildcard docs/ex
 
 .PHONY: all plugin tests examples unit check cluster-model gpu-tests fuzz fuzz-run fuzz-programs \
   bench-again bench-data bench-early bench-gpu bench-hooks bench-image bench-import bench-io bench-noise bench-srun \
-  bench-start bench-readme pictures \
+  bench-start bench-readme bench-squashfs pictures \
   soak soak-run bench-ab \
   install install-files install-enroot install-apptainer install-mig deb rpm dist tarball tidy wrap format \
   check-layers check-lint check-messages check-rows check-fuzz check-includes check-consistency check-exports clean help
@@ -545,6 +545,7 @@ bench-image        a pull of a large image beside its parts and other tools; SCA
 bench-again        a pull when little or nothing is new
 bench-early        starts of a large image over a slow link
 bench-io           reading in an image beside a directory and the kernel's squashfs
+bench-squashfs     the writer and the reader of squashfs files beside the libraries'; FOLDER is what is packed
 bench-data         many small files in a squashfs file beside squashfuse_ll and a directory
 bench-import       an import of Python's frameworks in a new container beside other mounts
 bench-noise        what a container costs a program that computes on all CPUs

@@ -63,6 +63,11 @@ bench-data: all
 	python3 tests/bench/data.py $(BUILD) --files $(FILES) $(if $(filter-out 15,$(TURNS)),--turns $(TURNS)) \
 	  --json $(BUILD)/bench-data.json
 
+# Our writer and reader of squashfs files beside libsquashfs' and squashfs-tools', on one CPU; as an ordinary user.
+FOLDER ?= /usr/share
+bench-squashfs: all
+	python3 tests/bench/squashfs.py $(BUILD) $(FOLDER)
+
 # The table "What it costs" of README.md, from the above in one run of hours; as root, on a machine that nobody else
 # uses. SHORT=yes shows in minutes that each row can be measured; ROWS=start,srun,io,import,image,early.
 bench-readme: all $(BUILD)/tests/serve $(BUILD)/tests/inside
