@@ -170,9 +170,17 @@ stepd_pid() {
 }
 
 # As root of the box, all of them: kill_9 PID... What is stopped cannot end by itself as soon as another one is gone.
+# The one that reads ahead may have ended since they were listed; all of them have not.
 kill_9() {
-  root kill -STOP "$@"
-  root kill -9 "$@"
+  signal_all STOP "$@"
+  signal_all KILL "$@"
+}
+
+# signal_all SIGNAL PROCESS...: fails where none of them is there.
+signal_all() {
+  # shellcheck disable=SC2016
+  root bash -c 'some=1; for process in "${@:2}"; do kill -"$1" "$process" 2> /dev/null && some=0; done; exit "$some"' \
+    bash "$@"
 }
 
 # As root of the box, what commands there list by process ID, also what begins or ends meanwhile: kill_9_all COMMANDS.

@@ -111,7 +111,7 @@ nothing_remembered() { [[ -z $(remembered_jobs) ]]; }
 @test "the helper of a named container that is stopped, and nobody reads from, ends with the job" {
   start_step --container-name=leaf
   mapfile -t servers < <(berth_processes)
-  root kill -STOP "${servers[@]}"
+  signal_all STOP "${servers[@]}"
   root scancel -u alice
   within 15 step_ended
   if constrained; then

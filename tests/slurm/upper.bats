@@ -111,7 +111,7 @@ step_ended() { ! kill -0 "$step" 2> /dev/null; }
     mapfile -t helpers < <(parents "${helpers[@]}")
     expect_equal "${#helpers[@]}" 1
   fi
-  root kill -STOP "${helpers[@]}"
+  signal_all STOP "${helpers[@]}"
   root scancel -u alice
   # KillWait and ten seconds.
   within 15 step_ended
