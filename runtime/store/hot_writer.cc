@@ -28,6 +28,7 @@ constexpr uint64_t share_left_free = 5;
 constexpr const char* part_suffix = ".part";
 /// In a partial folder: the file that is being written.
 constexpr const char* unfinished = "file";
+constexpr const char* marks_begun = "marks";
 
 /// Thrown when there is no more time or memory.
 struct Stopped {};
@@ -49,7 +50,8 @@ class Writing {
                 check_written(::mkdirat(root_.get(), directory.path.c_str(), 0700) == 0 || errno == EEXIST,
                               directory.path);
         for (const squash::HotObject& file : wanted_.files)
-            if (!is_there(file)) write(file);
+            if (!is_there(file)) S_ISLNK(file.mode) ? write_link(file) : write(file);
+        mark_missing();
         // From below: a new name changes the time.
         for (auto directory = wanted_.directories.rbegin(); directory != wanted_.directories.rend(); ++directory)
             finish(*directory, sys::open_beneath(root_.get(), directory->path, O_RDONLY | O_DIRECTORY).get());
@@ -60,6 +62,9 @@ class Writing {
     void make_root() {
         // What the store's folders hand down to new files is none of the image's.
         ::fremovexattr(folder_, "system.posix_acl_default");
+        // Whoever had begun with the marks knew another list.
+        if (::faccessat(folder_, marks_begun, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            sys::remove_tree(folder_, "root", "root");
         check_written(::mkdirat(folder_, "root", 0700) == 0 || errno == EEXIST, "root");
         root_ = sys::open_beneath(folder_, "root", O_RDONLY | O_DIRECTORY);
     }
@@ -95,6 +100,27 @@ class Writing {
         check_written(::renameat(folder_, unfinished, root_.get(), file.path.c_str()) == 0, file.path);
     }
 
+    void write_link(const squash::HotObject& link) const {
+        timespec times[2] = {{link.mtime, 0}, {link.mtime, 0}};
+        check_written(::unlinkat(root_.get(), link.path.c_str(), 0) == 0 || errno == ENOENT, link.path);
+        check_written(::symlinkat(link.target.c_str(), root_.get(), link.path.c_str()) == 0 &&
+                          ::utimensat(root_.get(), link.path.c_str(), times, AT_SYMLINK_NOFOLLOW) == 0,
+                      link.path);
+    }
+
+    /// What the overlay shows as missing without asking the image, and as all that there is
+    /// (Documentation/filesystems/overlayfs.rst, "whiteouts and opaque directories").
+    void mark_missing() {
+        Fd begun = sys::open_beneath(folder_, marks_begun, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
+        for (const std::string& path : wanted_.missing)
+            if (::mknodat(root_.get(), path.c_str(), S_IFCHR, 0) == 0) marked_.push_back(path);
+        for (const squash::HotObject& directory : wanted_.directories)
+            if (directory.complete && directory.path != ".")
+                check_written(::fsetxattr(sys::open_beneath(root_.get(), directory.path, O_RDONLY | O_DIRECTORY).get(),
+                                          "user.overlay.opaque", "y", 1, 0) == 0,
+                              directory.path);
+    }
+
     /// Attributes come last: to write changes the time.
     static void finish(const squash::HotObject& object, int fd) {
         timespec times[2] = {{object.mtime, 0}, {object.mtime, 0}};
@@ -104,7 +130,7 @@ class Writing {
     }
 
     void put_manifest() const {
-        std::vector<std::string> paths;
+        std::vector<std::string> paths = marked_;
         for (const auto* objects : {&wanted_.directories, &wanted_.files})
             for (const squash::HotObject& object : *objects) paths.push_back(object.path);
         Fd file = sys::open_beneath(folder_, "manifest", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
@@ -118,6 +144,7 @@ class Writing {
     const std::function<bool(uint64_t)>& goes_on_;
     Fd root_;
     std::vector<char> buffer_;
+    std::vector<std::string> marked_;  ///< paths
 };
 
 struct Found {

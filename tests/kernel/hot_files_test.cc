@@ -5,7 +5,9 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -46,6 +48,14 @@ void fill(squash::LayerWriter& writer) {
     writer.append("x");
     writer.end_file();
     writer.add_hardlink("many/second", "many/f0");
+    writer.add_symlink("many/link", {.mode = 0777, .mtime = 6'000'000, .xattrs = {}}, "f2");
+    for (const char* name : {"pack", "pack/sub"}) writer.add_directory(name, {.mode = 0755, .mtime = 7, .xattrs = {}});
+    for (const char* name : {"pack/read", "pack/rest", "pack/sub/deep"}) {
+        writer.begin_file(name, {.mode = 0644, .mtime = 8, .xattrs = {}});
+        writer.append(name);
+        writer.end_file();
+    }
+    writer.add_symlink("pack/away", {.mode = 0777, .mtime = 9, .xattrs = {}}, "/usr/nowhere");
     writer.begin_file("many/large", {.mode = 0644, .mtime = 5'000'000, .xattrs = {}});
     for (int line = 0; line < 200'000; ++line) writer.append(cat("line ", line, "\n"));
     writer.end_file();
@@ -75,10 +85,10 @@ struct HotScene : NamedScene {
     std::string read_until(const std::string& pattern, const std::vector<std::string>& options = {}) const {
         std::vector<std::string> more{"--mount", folder / "store:/store"};
         more.insert(more.end(), options.begin(), options.end());
-        return run(
-            cat("cat /many/f* /many/sticky/f* /many/large | md5sum; for ((i = 0; i < 2000; i++)); do compgen -G '",
-                pattern, "' > /dev/null && break; sleep 0.02; done"),
-            {}, more);
+        return run(cat("cat /many/f* /many/sticky/f* /many/large /pack/read | md5sum; [ -e /many/none ]; for ((i = 0; "
+                       "i < 2000; i++)); do compgen -G '",
+                       pattern, "' > /dev/null && break; sleep 0.02; done"),
+                   {}, more);
     }
     /// Two starts, after which the files are kept.
     void learn(const std::vector<std::string>& options = {}) const {
@@ -104,11 +114,13 @@ constexpr const char* all_of_it =
     "\\) -prune -o "
     "\\( -type d -printf '%p %m %U %G %T@\\n' -o -printf '%p %y %m %U %G %n %s %T@ %A@ %l\\n' \\) | grep -v '^/ ' | "
     "sort; "
-    "ls -a /many /many/sticky; cd /many; cat f* sticky/f* large second | md5sum";
+    "ls -a /many /many/sticky; cd /many; cat f* sticky/f* large second link | md5sum";
 
 std::string place_problem() {
     Folder folder;
     Fd place = sys::open_file(folder / "", O_RDONLY | O_DIRECTORY);
+    struct statvfs fs {};
+    if (::fstatvfs(place.get(), &fs) == 0 && fs.f_bavail < fs.f_blocks / 5) return "less than a fifth of /tmp is free";
     return store::can_keep_hot(place.get()) ? "" : "/tmp is no ext4, xfs or btrfs";
 }
 
@@ -220,10 +232,13 @@ TEST_CASE("hot files: what a container writes is copied up, saved and compared a
     NEED_HOT();
     HotScene scene;
     scene.learn();
-    const std::string script =
-        cat(layers,
-            "; echo more >> /many/f2; rm /many/f4; mv /many/f6 /many/moved; chmod 600 "
-            "/many/f8; cat /many/f2 /many/moved; ls /many | md5sum; ls -a /many/sticky | md5sum");
+    const std::string script = cat(
+        layers,
+        "; echo more >> /many/f2; rm /many/f4; mv /many/f6 /many/moved; chmod 600 "
+        "/many/f8; cat /many/f2 /many/moved; ls /many | md5sum; ls -a /many/sticky | md5sum; "
+        "cat /many/none; echo new > /many/none; ls -a /many | md5sum; rm /many/none; mkdir /many/none; cat /many/none; "
+        "rm -r /pack/sub; echo more >> /pack/rest; ls -a /pack; rm -r /pack; mkdir /pack; ls -a /pack; "
+        "rm /many/link; ln -s f8 /many/link; cat /many/link");
     std::string plain = scene.run(script, {without}), hot = scene.run(script);
     CHECK(hot.starts_with("hot\n"));
     CHECK(hot.substr(4) == plain.substr(6));
@@ -235,8 +250,9 @@ TEST_CASE("hot files: what a container writes is copied up, saved and compared a
             scene.run(script, with ? std::vector<std::string>{} : std::vector<std::string>{without}, {"--save", saved})
                 .ends_with("|0"));
         std::string image = std::exchange(scene.image, saved);
-        bytes[with] =
-            scene.run(cat("cat /many/f2; ls /many; getfattr -dR /many 2>&1; stat -c '%n %a %Y' /many/*"), {without});
+        bytes[with] = scene.run(cat("cat /many/f2 /many/link; ls -R /many /pack; getfattr -dR /many /pack 2>&1; "
+                                    "stat -c '%n %a %Y' /many/[a-k]* /many/m*"),
+                                {without});
         scene.image = image;
     }
     CHECK(bytes[0] == bytes[1]);
@@ -246,6 +262,27 @@ TEST_CASE("hot files: what a container writes is copied up, saved and compared a
     std::string line;
     std::getline(file, line);
     CHECK(line + "\n" == content(2));
+}
+
+TEST_CASE("hot files: links, missing names and directories that are whole ask the image for nothing", "[kernel][hot]") {
+    NEED_HOT();
+    HotScene scene;
+    scene.learn();
+    struct stat missing {};
+    REQUIRE(::lstat((scene.root() + "/many/none").c_str(), &missing) == 0);
+    CHECK((S_ISCHR(missing.st_mode) && missing.st_rdev == 0));
+    CHECK(std::filesystem::read_symlink(scene.root() + "/many/link") == "f2");
+    CHECK(std::filesystem::exists(scene.root() + "/pack/sub/deep"));
+    auto opaque = [&](const char* name) {
+        char value = ' ';
+        return ::getxattr((scene.root() + name).c_str(), "user.overlay.opaque", &value, 1) == 1 && value == 'y';
+    };
+    CHECK(opaque("/pack"));
+    CHECK(opaque("/pack/sub"));
+    CHECK_FALSE(opaque("/many"));
+    CHECK(scene.run("ls -a /many | grep none; [ -e /many/none ] || echo missing; ls /pack; "
+                    "python3 -c 'import os; print(os.listxattr(\"/pack\"))'") ==
+          "missing\naway\nread\nrest\nsub\n[]\n|0");
 }
 
 TEST_CASE("hot files: with a loader for 32-bit programs inode numbers stay small", "[kernel][hot]") {
@@ -359,6 +396,21 @@ TEST_CASE("hot files: of two writers at once one writes, and without time the re
     WriterScene other;
     CHECK(other.write([](uint64_t) { return false; }).text == "none");
     CHECK(other.write(always).text == "kept");
+}
+
+TEST_CASE("hot files: marks that a killed writer has left are not those of the next", "[kernel][hot]") {
+    NEED_HOT();
+    WriterScene scene;
+    REQUIRE(scene.write(always).text == "kept");
+    Outcome changed = as_user([&] {
+        const std::string whole = cat(scene.path, "/hot/", *scene.folders().begin());
+        std::filesystem::rename(whole, whole + ".part");
+        return ::mknod((whole + ".part/root/pack/other").c_str(), S_IFCHR, 0) == 0 ? "" : "no mark";
+    });
+    REQUIRE(changed.text + changed.error == "");
+    CHECK(scene.write(always).text == "kept");
+    scene.check_contents();
+    CHECK_FALSE(std::filesystem::exists(cat(scene.path, "/hot/", *scene.folders().begin(), "/root/pack/other")));
 }
 
 TEST_CASE("hot files: a disk that is full, and a limit that is small, leave nothing", "[kernel][hot]") {

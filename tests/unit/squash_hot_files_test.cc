@@ -68,10 +68,10 @@ TEST_CASE("hot files: what a file of the node would show otherwise is left out",
         add(writer, "marked/file", {.mode = 0644, .xattrs = {}});
         add(writer, "two", {.mode = 0644, .xattrs = {}});
         writer.add_hardlink("names", "two");
-        writer.add_symlink("link", {}, "plain");
+        writer.add_symlink("link", {.mode = 0777, .xattrs = {}}, "plain");
     });
     HotFiles files = chosen(index);
-    CHECK(paths_of(files.files) == std::set<std::string>{"plain", "lib/deep/file", "hidden"});
+    CHECK(paths_of(files.files) == std::set<std::string>{"plain", "lib/deep/file", "hidden", "link"});
     CHECK(paths_of(files.directories) == std::set<std::string>{".", "lib", "lib/deep"});
     CHECK(files.directories.front().path == ".");
     CHECK(files.bytes == 30);
@@ -102,6 +102,55 @@ TEST_CASE("hot files: the limit holds, and the list's order decides what goes in
     CHECK(chosen(index, 6500).files.size() == 2);
     CHECK(chosen(index, 6500).files.front().path == "c");
     CHECK(chosen(index, 0).files.empty());
+}
+
+TEST_CASE("hot files: a directory of which nearly all is read is completed, with what is below it", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) {
+        const squash::Attributes plain{.mode = 0644, .xattrs = {}}, directory{.mode = 0755, .xattrs = {}};
+        for (const char* name : {"package", "package/code", "package/data", "large", "other"})
+            writer.add_directory(name, directory);
+        add(writer, "package/code/read", plain);
+        add(writer, "package/source", plain, 1000);
+        add(writer, "package/data/table", plain, 1000);
+        writer.add_symlink("package/data/away", {.mode = 0777, .xattrs = {}}, "/etc/passwd");
+        add(writer, "large/read", plain);
+        add(writer, "large/rest", plain, squash::hot_rest_bytes + 1);
+        writer.add_symlink("large/link", {.mode = 0777, .xattrs = {}}, "read");
+        writer.add_symlink("large/second", {.mode = 0777, .xattrs = {}}, "link");
+        writer.add_symlink("large/circle", {.mode = 0777, .xattrs = {}}, "circle");
+        writer.add_symlink("large/to_rest", {.mode = 0777, .xattrs = {}}, "rest");
+        add(writer, "other/file", plain);
+    });
+    auto number = [&](uint32_t directory, const char* name) { return index.lookup(directory, name); };
+    uint32_t package = number(1, "package"), large = number(1, "large"), other = number(1, "other");
+    PrefetchList list{1,
+                      {{number(number(package, "code"), "read"), 0, 1}, {number(large, "read"), 0, 1}},
+                      {{package, "none"}, {large, "none"}, {large, "rest"}, {other, "none"}, {99, "none"}}};
+    HotFiles files = squash::hot_files(index, list, plan::ImageModes::enroot, 1 << 20);
+    CHECK(paths_of(files.files) == std::set<std::string>{"package/code/read", "package/source", "package/data/table",
+                                                         "package/data/away", "large/read", "large/link",
+                                                         "large/second"});
+    std::set<std::string> complete;
+    for (const squash::HotObject& directory : files.directories)
+        if (directory.complete) complete.insert(directory.path);
+    CHECK(complete == std::set<std::string>{"package", "package/code", "package/data"});
+    // Names that are there, and those of directories that are not kept or complete, are not missing.
+    CHECK(files.missing == std::vector<std::string>{"large/none"});
+    CHECK(files.bytes == 2020);
+    // Where there is no room for the rest.
+    CHECK(paths_of(squash::hot_files(index, list, plan::ImageModes::enroot, 500).directories).size() == 4);
+}
+
+TEST_CASE("hot files: a directory with something that cannot be kept is not complete", "[hot]") {
+    squash::Index index = made([](squash::LayerWriter& writer) {
+        writer.add_directory("lib", {.mode = 0755, .xattrs = {}});
+        add(writer, "lib/read", {.mode = 0644, .xattrs = {}});
+        add(writer, "lib/setuid", {.mode = 04755, .xattrs = {}});
+    });
+    PrefetchList list{1, {{index.lookup(index.lookup(1, "lib"), "read"), 0, 1}}, {}};
+    HotFiles files = squash::hot_files(index, list, plan::ImageModes::enroot, 1 << 20);
+    CHECK(paths_of(files.files) == std::set<std::string>{"lib/read"});
+    for (const squash::HotObject& directory : files.directories) CHECK_FALSE(directory.complete);
 }
 
 TEST_CASE("hostile: a list with inodes that are none, or twice, is no fault", "[hot]") {
