@@ -134,6 +134,7 @@ Fd serve_file(SquashfsFile& file, int folder, const plan::Plan& plan, const plan
     mount::ServerOptions options = server_options(plan, site);
     options.guards.stamps = file.stamps;
     options.shows_marks = file.is_layer;
+    options.kind = file.is_layer ? mount::ServedKind::image : mount::ServedKind::data;
     mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
                         new_folder(folder, "lower").get());
     return sys::open_at(folder, cat("lower/", squashfs_top), O_PATH | O_DIRECTORY);

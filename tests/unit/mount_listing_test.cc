@@ -39,6 +39,13 @@ TEST_CASE("a walk that looks at no files is told of none", "[mount]") {
     CHECK(listed(listing, 1, 5000, false) == 0);
 }
 
+TEST_CASE("a data set is walked through from the first listing on, until it is read", "[mount]") {
+    Listing listing(true);
+    CHECK(listed(listing, 1, 100, false) == 0);
+    listing.has_read();
+    CHECK(listed(listing, 101, Listing::walk, false) == Listing::walk);
+}
+
 TEST_CASE("who looks at files is told of them from then on", "[mount]") {
     Listing listing;
     walk(listing);

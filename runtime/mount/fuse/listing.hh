@@ -12,6 +12,9 @@ namespace berth::mount {
 /// Shared by the server's threads; a race costs a wrong guess at most.
 class Listing {
   public:
+    /// `walks`: the first listings are those of a walk already.
+    explicit Listing(bool walks = false) : unread_{walks ? walk : 0} {}
+
     /// Whether the next entries of `directory` are sent with attributes. Directories among them always are: who walks a
     /// tree goes into them.
     bool tells_files(uint32_t directory);
@@ -31,7 +34,7 @@ class Listing {
     static constexpr uint32_t quiet = 32;
 
   private:
-    std::atomic<uint32_t> unread_{0}, whole_left_{0}, run_{first_run}, missed_{0}, short_ones_{0};
+    std::atomic<uint32_t> unread_, whole_left_{0}, run_{first_run}, missed_{0}, short_ones_{0};
     // By the directory's number: those that were listed without attributes a while ago.
     std::array<std::atomic<uint32_t>, 256> listed_briefly_{};
 };

@@ -15,6 +15,9 @@ namespace berth::mount {
 
 class LateReads;
 
+/// What is served: an image, from which programs start, or a data set, which is walked through and then read.
+enum class ServedKind { image, data };
+
 /// Shared by all threads of the server; but for `listing` it never changes.
 ///
 /// What the index and the reader keep of it in memory does: `in_use` is held, shared, by whoever uses them.
@@ -25,7 +28,8 @@ struct Served {
     gid_t gid;
     plan::ImageModes modes;  ///< that it shows
     bool shows_marks = false;  ///< see ServerOptions
-    mutable Listing listing = {};
+    ServedKind kind = ServedKind::image;
+    mutable Listing listing{kind == ServedKind::data};
     mutable std::shared_mutex in_use = {};
     squash::ReadLog* reads = nullptr;  ///< null: none
     int prefetcher = -1;               ///< see ServerOptions

@@ -192,9 +192,10 @@ void serve(ThreadStart& start) {
                                      start.options.guards),
                   start.options.uid,
                   start.options.gid,
-                  start.options.modes};
+                  start.options.modes,
+                  start.options.shows_marks,
+                  start.options.kind};
     ThreadBuffer::set_owner(&served);
-    served.shows_marks = start.options.shows_marks;
     served.reads = start.options.reads.get();
     served.prefetcher = start.options.prefetcher;
     served.guesser = start.options.guesser;

@@ -10,6 +10,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/config/words.hh"
+#include "runtime/mount/fuse/served.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/squash/read/read_log.hh"
@@ -22,6 +23,7 @@ struct ServerOptions {
     plan::ImageModes modes = plan::ImageModes::image;  ///< that it shows
     /// The attributes by which an overlay marks what it removes are shown to the overlay that lies over the mount.
     bool shows_marks = false;
+    ServedKind kind = ServedKind::image;
     unsigned threads = 0;    ///< at most, but for the second one; 0: one a CPU this process may use, up to 8
     /// see busy_poll.hh; 0: a thread always sleeps until the next request comes
     std::chrono::microseconds busy_poll{100};
