@@ -42,6 +42,7 @@ void adopt_orphans(StartedContainer& container) { container.adopts = ::prctl(PR_
 
 bool end_container(StartedContainer& container, std::chrono::milliseconds timeout) {
     container.prefetcher = {};
+    container.data_sweeps.clear();
     bool ended = end_inhabitants(container, timeout);
     if (auto keep = std::exchange(container.keep_reads, {})) keep();
     return ended;

@@ -12,6 +12,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/fuse/data_sweep.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/mount/rootfs/upper.hh"
@@ -130,20 +131,37 @@ struct ServedFile {
 };
 
 /// Serves it in `folder`; the result is its content, as it is.
-Fd serve_file(SquashfsFile& file, int folder, const plan::Plan& plan, const plan::Site& site) {
+Fd serve_file(SquashfsFile& file, mount::Prefetcher& sweep, int folder, const plan::Plan& plan,
+              const plan::Site& site) {
     mount::ServerOptions options = server_options(plan, site);
     options.guards.stamps = file.stamps;
     options.shows_marks = file.is_layer;
     options.kind = file.is_layer ? mount::ServedKind::image : mount::ServedKind::data;
+    options.prefetcher = sweep.channel.get();
+    if (sweep.process) options.sweeper = sweep.process.get();
     mount::start_server(std::make_shared<const squash::Index>(std::move(file.index)), file.layers, options,
                         new_folder(folder, "lower").get());
+    mount::show_mount(sweep, mount::staging_directory(folder, "lower").get());
+    sweep.channel.reset();
     return sys::open_at(folder, cat("lower/", squashfs_top), O_PATH | O_DIRECTORY);
 }
 
 }  // namespace
 
-void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan::Site& site, bool small_inode_numbers,
-                    int staging, std::vector<mount::Source>& sources) {
+std::vector<mount::Prefetcher> start_data_sweeps(const SquashfsMounts& mounts, const plan::Plan& plan,
+                                                 const plan::Site& site) {
+    std::vector<mount::Prefetcher> out(mounts.files.size());
+    if (!site.mount.prefetch || !site.mount.prefetch_guess || usable_cpus() < 2) return out;
+    for (size_t i = 0; i < out.size(); ++i)
+        if (const SquashfsFile& file = mounts.files[i];
+            !file.is_layer && file.index.inode_count() >= mount::worth_sweeping)
+            out[i] = mount::start_data_sweep(file.index, server_options(plan, site).confine);
+    return out;
+}
+
+void serve_squashfs(SquashfsMounts&& mounts, std::vector<mount::Prefetcher>& sweeps, const plan::Plan& plan,
+                    const plan::Site& site, bool small_inode_numbers, int staging,
+                    std::vector<mount::Source>& sources) {
     std::vector<ServedFile> served(mounts.files.size());
     for (const auto& [position, number] : mounts.file_of) {
         const plan::Edit& edit = plan.edits[position];
@@ -152,7 +170,7 @@ void serve_squashfs(SquashfsMounts&& mounts, const plan::Plan& plan, const plan:
         try {
             if (!file.folder) {
                 file.folder = new_folder(staging, cat("squashfs", number));
-                file.plain = serve_file(mounts.files[number], file.folder.get(), plan, site);
+                file.plain = serve_file(mounts.files[number], sweeps[number], file.folder.get(), plan, site);
             }
             if (!mount.layer && !file.shown) {
                 mount::make_read_only_overlay(file.folder.get(), small_inode_numbers);

@@ -51,6 +51,7 @@ struct StartedContainer {
     Pid init;             ///< first process of its own pid namespace, a child of the server; empty: see `lease`
     bool adopts = false;  ///< see adopt_orphans()
     Pid prefetcher;  ///< see prefetcher.hh; none in such a copy
+    std::vector<Pid> data_sweeps;  ///< see data_sweep.hh; none in such a copy
     std::function<void()> keep_reads;  ///< see ReadsOfImage; end_container() calls it
     std::vector<plan::PhaseTime> phases;  ///< of its start; in such a copy those that its server has sent
 };

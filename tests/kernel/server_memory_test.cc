@@ -1,4 +1,5 @@
 // What the file server keeps in memory, and what is read ahead of a container.
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,10 +19,12 @@
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/mount/fuse/data_sweep.hh"
 #include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
 #include "runtime/sandbox/user_namespace.hh"
+#include "runtime/squash/read/small_files.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/kernel/support.hh"
@@ -273,6 +276,70 @@ TEST_CASE("prefetch: when a first start is over, its files can be kept unpacked"
     CHECK(seen.text == "all");
 }
 
+TEST_CASE("sweep: when some files of a data set were read, all small ones are in memory, and no large one",
+          "[kernel][prefetch][sweep]") {
+    NEED_CONTAINERS();
+    bool sweeps = GENERATE(true, false), walked = GENERATE(false, true);
+    Outcome seen = as_user([&] {
+        Fd staging = enter_namespaces();
+        ContainerImage image = sample_image();
+        mount::ServerOptions options = sample_options();
+        options.kind = mount::ServedKind::data;
+        mount::Prefetcher sweep = mount::start_data_sweep(image.index, [] {});
+        options.prefetcher = sweep.channel.get();
+        options.sweeper = sweeps ? sweep.process.get() : 0;
+        Fd root = serve(staging, std::move(image), options);
+        mount::show_mount(sweep, root.get());
+        // The kernel has the names then, without the inodes.
+        if (walked) {
+            std::unique_ptr<DIR, int (*)(DIR*)> names(
+                ::fdopendir(::openat(root.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), ::closedir);
+            while (::readdir(names.get()) != nullptr) continue;
+        }
+        const std::string last = cat("small", small_files - 1);
+        std::string text;
+        for (int number = 0; number < 256; ++number) {
+            if (number == 255) text = is_in_memory(root.get(), last) ? "there before; " : "";
+            if (content_of(root.get(), cat("small", number)) != small_content(number)) return text + "wrong bytes";
+        }
+        if (sweeps && !sweep.process.ends_within(std::chrono::seconds(10) * fixtures::slowness())) text += "goes on; ";
+        text += is_in_memory(root.get(), last) ? "there" : "not there";
+        if (is_in_memory(root.get(), "large0")) text += ", large ones too";
+        return text + (all_are_right(root.get()) ? ", right" : ", wrong bytes");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == (sweeps ? "there, right" : "not there, right"));
+}
+
+TEST_CASE("sweep: a data set that is too large for the memory is left alone, and one it becomes short for is left",
+          "[kernel][prefetch][sweep]") {
+    NEED_CONTAINERS();
+    Outcome seen = as_user([&] {
+        Fd staging = enter_namespaces();
+        ContainerImage image = sample_image();
+        auto index = std::make_shared<const squash::Index>(std::move(image.index));
+        Fd root = serve(staging, index, image.layers, sample_options());
+        uint64_t all = squash::small_files(*index, UINT64_MAX).memory;
+        auto swept = [&](std::optional<uint64_t> limit, uint64_t left) {
+            return mount::sweep(*index, root.get(), [=] { return MemoryRoom{limit, left}; }, 1000);
+        };
+        std::string text;
+        if (swept({}, 4 * all - 1) != 0 || swept(4 * all - 1, UINT64_MAX) != 0) text += "too much; ";
+        // Nothing is left from the second look on.
+        int looks = 0;
+        auto room = [&] { return MemoryRoom{{}, looks++ < 2 ? uint64_t{256} << 20 : 0}; };
+        uint64_t some = mount::sweep(*index, root.get(), room, 1000);
+        uint64_t whole = swept({}, uint64_t{256} << 20);
+        text += some < whole ? "stops; " : cat(some, " of ", whole, "; ");
+        text += mount::sweep(*index, root.get(), [] { return MemoryRoom{}; }, 0) == 0 ? "" : "has no end; ";
+        return text + (all_are_right(root.get()) ? "right" : "wrong bytes");
+    }, std::chrono::seconds(120));
+    CHECK(seen.error == "");
+    CHECK_FALSE(seen.hung);
+    CHECK(seen.text == "stops; right");
+}
+
 TEST_CASE("hostile: a list that is another image's, huge or made up costs bounded time, and no byte is wrong",
           "[kernel][prefetch]") {
     NEED_CONTAINERS();
@@ -306,7 +373,7 @@ TEST_CASE("hostile: a list that is another image's, huge or made up costs bounde
 
 TEST_CASE("prefetch: the process that reads ahead ends with its container by SIGKILL", "[kernel][prefetch]") {
     NEED_CONTAINERS();
-    bool guesses = GENERATE(false, true);
+    enum class Kind { list, guesses, sweep } kind = GENERATE(Kind::list, Kind::guesses, Kind::sweep);
     auto&& [told, tell] = sys::make_pipe();
     pid_t server = fixtures::forked();
     if (server == 0) {
@@ -315,11 +382,13 @@ TEST_CASE("prefetch: the process that reads ahead ends with its container by SIG
         ContainerImage image = sample_image();
         auto list = std::make_shared<const std::string>(squash::format_prefetch_list(all_of(image.index)));
         mount::ServerOptions options = sample_options();
-        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, guesses ? nullptr : list, [] {});
+        mount::Prefetcher prefetcher =
+            kind == Kind::sweep ? mount::start_data_sweep(image.index, [] {})
+                                : mount::start_prefetcher(image.index, kind == Kind::guesses ? nullptr : list, [] {});
         options.prefetcher = prefetcher.channel.get();
         Fd root = serve(staging, std::move(image), options);
         mount::show_mount(prefetcher, root.get());
-        if (guesses)
+        if (kind == Kind::guesses)
             for (uint32_t inode = 2; inode < 100; ++inode) mount::tell_read(prefetcher.channel.get(), inode, 0);
         else
             mount::tell_prefetcher(prefetcher.channel.get(), true);

@@ -1,6 +1,7 @@
 // Squashfs files whose content a container has at paths of its own.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include "runtime/request/mounts.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/fixtures/random_bytes.hh"
+#include "tests/fixtures/slowness.hh"
 #include "tests/kernel/named_support.hh"
 
 using namespace berth;
@@ -307,6 +309,39 @@ TEST_CASE("squashfs mount: named containers, and berth run, have them as long as
           "of the data\ntouch: cannot touch '/data/x': Read-only file system\n|1");
     std::string plan = named.program("berth", {"plan", "--mount", mount, named.image});
     CHECK_THAT(plan, Contains("squashfs") && Contains(scene / "data.sqsh ro"));
+}
+
+TEST_CASE("squashfs mount: who reads of many small files soon has all of them in memory",
+          "[kernel][mounts][squashfs][sweep]") {
+    NEED_CONTAINERS();
+    DataScene scene;
+    for (int i = 300; i < 2100; ++i) scene.file(cat("tree/many/", i), cat("content of ", i, "\n"));
+    scene.make("data.sqsh");
+    plan::Site site;
+    site.mount.prefetch_guess = GENERATE(true, false);
+    auto is_there = [](int number) {
+        Fd file = sys::try_open_at(AT_FDCWD, cat("/data/many/", number), O_RDONLY);
+        void* memory = ::mmap(nullptr, 1, PROT_READ, MAP_SHARED, file.get(), 0);
+        unsigned char page = 0;
+        bool known = memory != MAP_FAILED && ::mincore(memory, 1, &page) == 0;
+        if (memory != MAP_FAILED) ::munmap(memory, 1);
+        return known && (page & 1) != 0;
+    };
+    plan::Plan plan = scene.plan("@data.sqsh:/data:squashfs");
+    ContainerImage image = make_image(fill_sample);
+    Outcome seen = as_user([&] {
+        StartedContainer container = start_container(plan, std::move(image), site);
+        return run_task(container, [&] {
+            std::string text = is_there(2099) ? "there before, " : "";
+            for (int i = 0; i < 256; ++i)
+                if (read_or_why(cat("/data/many/", i)) != cat("content of ", i, "\n")) return text + "wrong bytes";
+            bool swept = site.mount.prefetch_guess ? fixtures::comes_true([&] { return is_there(2099); })
+                                                   : is_there(2099);
+            return text + (swept ? "there" : "not there");
+        });
+    }, std::chrono::seconds(60));
+    CHECK(seen.error == "");
+    CHECK(seen.text == (site.mount.prefetch_guess ? "there" : "not there"));
 }
 
 TEST_CASE("squashfs mount: SIGKILL of the file server ends it, and nobody hangs", "[kernel][mounts][squashfs]") {

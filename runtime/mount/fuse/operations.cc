@@ -13,6 +13,7 @@
 
 #include "runtime/base/thread_buffer.hh"
 #include "runtime/mount/fuse/channel.hh"
+#include "runtime/mount/fuse/data_sweep.hh"
 #include "runtime/mount/fuse/late_reads.hh"
 #include "runtime/mount/fuse/prefetcher.hh"
 #include "runtime/squash/index/shown_mode.hh"
@@ -88,6 +89,17 @@ void init(void*, fuse_conn_info* connection) {
 /// Whether a process that guesses is to be told of a request: of others', and not of what every program reads.
 bool is_told(const Served& at, fuse_req_t request) {
     return at.guesser != 0 && at.first_reads >= reads_before_guesses && fuse_req_ctx(request)->pid != at.guesser;
+}
+
+bool is_of_sweep(const Served& at, fuse_req_t request) {
+    return at.sweeper != 0 && fuse_req_ctx(request)->pid == at.sweeper;
+}
+
+/// A file of a data set is read from its start: after so many, all are read ahead.
+void count_file(Served& at, fuse_req_t request) {
+    if (at.sweeper == 0 || is_of_sweep(at, request)) return;
+    if (at.files_read.fetch_add(1) + 1 == reads_before_sweep(at.index.inode_count()))
+        tell_prefetcher(at.prefetcher, true);
 }
 
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -187,6 +199,7 @@ void read(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, fuse_fi
         at.listing.has_read();
         note_read(at, number, static_cast<uint64_t>(offset), size);
         if (is_told(at, request)) tell_read(at.prefetcher, number, static_cast<uint64_t>(offset));
+        if (offset == 0) count_file(at, request);
         if (at.first_reads < reads_before_guesses) ++at.first_reads;
         ReadRequest wanted{request, number, static_cast<uint64_t>(offset), size, channel_in_use()};
         if (at.late != nullptr && !is_here(at, wanted))
@@ -239,9 +252,8 @@ size_t add_entry(fuse_req_t request, const Served& at, std::span<char> out, cons
 void list(fuse_req_t request, fuse_ino_t ino, size_t size, off_t offset, bool plus) {
     answer(request, ino, [&](Served& at, uint32_t directory) {
         if (offset == 0 && at.reads != nullptr) at.reads->add_listing(directory);
-        Detail detail = !plus                               ? Detail::name
-                        : at.listing.tells_files(directory) ? Detail::all
-                                                            : Detail::name_and_directories;
+        bool tells_files = plus && (is_of_sweep(at, request) || at.listing.tells_files(directory));
+        Detail detail = !plus ? Detail::name : tells_files ? Detail::all : Detail::name_and_directories;
         std::span<char> buffer = thread_buffer(size);
         size_t used = 0;
         uint64_t end = uint64_t{at.index.entry_count(directory)} + 2;

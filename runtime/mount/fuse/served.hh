@@ -35,6 +35,8 @@ struct Served {
     int prefetcher = -1;               ///< see ServerOptions
     pid_t guesser = 0;                 ///< see there
     std::atomic<uint32_t> first_reads = 0;  ///< that were not told to it
+    pid_t sweeper = 0;                       ///< see ServerOptions
+    std::atomic<uint32_t> files_read = 0;    ///< by others than that one, while it waits
     LateReads* late = nullptr;  ///< for reads of what has still to come; null: all is here
 };
 

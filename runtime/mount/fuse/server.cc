@@ -199,6 +199,7 @@ void serve(ThreadStart& start) {
     served.reads = start.options.reads.get();
     served.prefetcher = start.options.prefetcher;
     served.guesser = start.options.guesser;
+    served.sweeper = start.options.sweeper;
 
     Fd device = apart(open_fuse_device());
     int first = device.get();

@@ -34,6 +34,7 @@ struct ServerOptions {
     std::shared_ptr<squash::ReadLog> reads = {};
     int prefetcher = -1;
     pid_t guesser = 0;  ///< that process, where it guesses: it is told what others read; 0: it has a list
+    pid_t sweeper = 0;  ///< the process of start_data_sweep(), whose channel `prefetcher` is then; 0: there is none
     /// Called in the thread of the server when the mount is made, before its other threads start: gives up the
     /// privileges that only the mount needed.
     std::function<void()> confine;
