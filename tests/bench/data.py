@@ -7,9 +7,9 @@ usage: data.py BUILD [--files N] [--turns N] [--load SHARE] [--cache DIR] [--jso
 The files have 1 to 16 kB that can be packed to some 40%, in folders of 500. There are two squashfs files of them:
 "tails", as mksquashfs makes it, with the ends of files packed together in blocks of 128 KiB, and "apart", made with
 -no-fragments, in which each file is packed for itself. Both are in the page cache. Each turn is a fresh mount: `find`
-over it, all files by a Python program in random order, each opened and read whole, and the same once more. The rows
-take turns; medians. A turn in which somebody else used more than --load of the CPUs is void and taken again. Then the
-server's memory: at most, and ten seconds after the last read.
+over it, all files by a Python program in random order, each opened and read whole, and the same once more. "plain" is a
+mount whose files are not read ahead. The rows take turns; medians. A turn in which somebody else used more than --load
+of the CPUs is void and taken again. Then the server's memory: at most, and ten seconds after the last read.
 """
 import argparse
 import contextlib
@@ -104,9 +104,14 @@ class Rows:
                 server.wait()
 
     @contextlib.contextmanager
-    def berth(self, kind):
-        words = [*self.options.set, self.options.build + "/berth", "run", "--mount", "/usr:/usr:ro", "--mount",
-                 f"{HERE}:{HERE}:ro", "--mount", f"{self.work}/order:{self.work}/order:ro", "--mount",
+    def plain(self, kind):
+        with self.berth(kind, "BERTH_MOUNT_PREFETCH_GUESS=false") as row:
+            yield row
+
+    @contextlib.contextmanager
+    def berth(self, kind, *settings):
+        words = [*settings, *self.options.set, self.options.build + "/berth", "run", "--mount", "/usr:/usr:ro",
+                 "--mount", f"{HERE}:{HERE}:ro", "--mount", f"{self.work}/order:{self.work}/order:ro", "--mount",
                  f"{self.work}/{kind}.sqsh:/data:squashfs", self.work + "/image.sqsh"]
         yield as_user(self.options, words), "/data"
 
@@ -182,7 +187,8 @@ def main():
     options.add_argument("--files", type=int, default=200000)
     options.add_argument("--turns", type=int, default=3)
     options.add_argument("--tries", type=int, default=3)
-    options.add_argument("--rows", default="directory,squashfuse apart,berth apart,squashfuse tails,berth tails")
+    options.add_argument("--rows", default=("directory,squashfuse apart,plain apart,berth apart,"
+                                                    "squashfuse tails,plain tails,berth tails"))
     options.add_argument("--load", type=float, default=0.15)
     options.add_argument("--user", default="nobody")
     options.add_argument("--cache", default="/var/tmp/berth-bench")
@@ -209,7 +215,7 @@ def main():
                 void[name] += 1
     show(table, void)
     for name in names:
-        if name.startswith("berth"):
+        if name.startswith(("berth", "plain")):
             server_memory(rows, name)
     if options.json:
         with open(options.json, "w", encoding="ascii") as file:
