@@ -101,7 +101,7 @@ std::set<size_t> prepare_upper(const ContainerImage& image, int upper, const std
 
 Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site& site, int staging,
                 const HotImage& hot) {
-    mount::Prefetcher prefetcher;
+    mount::IdleProcess prefetcher;
     mount::ServerOptions options = server_options(plan, site);
     // Where there is one CPU, it would only take that from the program.
     bool guesses = !image.reads.known && image.reads.log && site.mount.prefetch_guess &&
@@ -131,7 +131,7 @@ struct ServedFile {
 };
 
 /// Serves it in `folder`; the result is its content, as it is.
-Fd serve_file(SquashfsFile& file, mount::Prefetcher& sweep, int folder, const plan::Plan& plan,
+Fd serve_file(SquashfsFile& file, mount::IdleProcess& sweep, int folder, const plan::Plan& plan,
               const plan::Site& site) {
     mount::ServerOptions options = server_options(plan, site);
     options.guards.stamps = file.stamps;
@@ -148,9 +148,9 @@ Fd serve_file(SquashfsFile& file, mount::Prefetcher& sweep, int folder, const pl
 
 }  // namespace
 
-std::vector<mount::Prefetcher> start_data_sweeps(const SquashfsMounts& mounts, const plan::Plan& plan,
+std::vector<mount::IdleProcess> start_data_sweeps(const SquashfsMounts& mounts, const plan::Plan& plan,
                                                  const plan::Site& site) {
-    std::vector<mount::Prefetcher> out(mounts.files.size());
+    std::vector<mount::IdleProcess> out(mounts.files.size());
     if (!site.mount.prefetch || !site.mount.prefetch_guess || usable_cpus() < 2) return out;
     for (size_t i = 0; i < out.size(); ++i)
         if (const SquashfsFile& file = mounts.files[i];
@@ -159,7 +159,7 @@ std::vector<mount::Prefetcher> start_data_sweeps(const SquashfsMounts& mounts, c
     return out;
 }
 
-void serve_squashfs(SquashfsMounts&& mounts, std::vector<mount::Prefetcher>& sweeps, const plan::Plan& plan,
+void serve_squashfs(SquashfsMounts&& mounts, std::vector<mount::IdleProcess>& sweeps, const plan::Plan& plan,
                     const plan::Site& site, bool small_inode_numbers, int staging,
                     std::vector<mount::Source>& sources) {
     std::vector<ServedFile> served(mounts.files.size());

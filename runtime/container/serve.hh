@@ -27,13 +27,13 @@ Pid serve_image(ContainerImage&& image, const plan::Plan& plan, const plan::Site
 
 /// The processes that read data sets ahead, by the number of their file; to be called before serve_image(), by a
 /// process of one thread.
-std::vector<mount::Prefetcher> start_data_sweeps(const SquashfsMounts& mounts, const plan::Plan& plan,
+std::vector<mount::IdleProcess> start_data_sweeps(const SquashfsMounts& mounts, const plan::Plan& plan,
                                                  const plan::Site& site);
 
 /// Mounts what is in each of the files in a folder of `staging`, has it served as long as this process lives, and puts
 /// it into those of `sources` that are of their edits. What is mounted has an overlay over it, but for layers, which
 /// get one. `sweeps` are shown what is theirs. Changes the working directory. Throws Error.
-void serve_squashfs(SquashfsMounts&& mounts, std::vector<mount::Prefetcher>& sweeps, const plan::Plan& plan,
+void serve_squashfs(SquashfsMounts&& mounts, std::vector<mount::IdleProcess>& sweeps, const plan::Plan& plan,
                     const plan::Site& site, bool small_inode_numbers, int staging, std::vector<mount::Source>& sources);
 
 }  // namespace berth

@@ -290,13 +290,13 @@ StartedContainer start_container(const plan::Plan& plan, ContainerImage image, c
     if (directory)
         sys::move_mount_to(directory.get(), mount::staging_directory(staging.get(), "lower").get(),
                            "the image's directory");
-    std::vector<mount::Prefetcher> sweeps = start_data_sweeps(squashfs, plan, site);
+    std::vector<mount::IdleProcess> sweeps = start_data_sweeps(squashfs, plan, site);
     if (served) {
         container.keep_reads = std::move(image.reads.keep);
         container.prefetcher = serve_image(std::move(image), plan, site, staging.get(), hot);
     }
     serve_squashfs(std::move(squashfs), sweeps, plan, site, has_old_programs, staging.get(), sources);
-    for (mount::Prefetcher& sweep : sweeps) container.data_sweeps.push_back(std::move(sweep.process));
+    for (mount::IdleProcess& sweep : sweeps) container.data_sweeps.push_back(std::move(sweep.process));
     watch.lap("server");
     mount::OverlayOptions options;
     options.small_inode_numbers = has_old_programs;

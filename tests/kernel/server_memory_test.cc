@@ -198,7 +198,7 @@ TEST_CASE("prefetch: what earlier containers have read is in memory before it is
         mount::ServerOptions options = sample_options();
         auto known = std::make_shared<const std::string>(squash::format_prefetch_list(list));
         options.reads = std::make_shared<squash::ReadLog>(known);
-        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, known, [] {});
+        mount::IdleProcess prefetcher = mount::start_prefetcher(image.index, known, [] {});
         options.prefetcher = prefetcher.channel.get();
         Fd root = serve(staging, std::move(image), options);
         mount::show_mount(prefetcher, root.get());
@@ -224,7 +224,7 @@ TEST_CASE("prefetch: where nothing is known, the byte code beside what is read i
         ContainerImage image = package_image();
         mount::ServerOptions options = sample_options();
         options.reads = std::make_shared<squash::ReadLog>(nullptr);
-        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, nullptr, [] {});
+        mount::IdleProcess prefetcher = mount::start_prefetcher(image.index, nullptr, [] {});
         options.prefetcher = prefetcher.channel.get();
         options.guesser = guesses ? prefetcher.process.get() : 0;
         Fd root = serve(staging, std::move(image), options);
@@ -259,7 +259,7 @@ TEST_CASE("prefetch: when a first start is over, its files can be kept unpacked"
             (void)!::write(fd, text.data(), text.size());
         };
         hot.descriptors = {tell.get()};
-        mount::Prefetcher prefetcher = mount::start_prefetcher(image.index, nullptr, [] {}, hot);
+        mount::IdleProcess prefetcher = mount::start_prefetcher(image.index, nullptr, [] {}, hot);
         options.prefetcher = prefetcher.channel.get();
         options.guesser = prefetcher.process.get();
         Fd root = serve(staging, std::move(image), options);
@@ -285,7 +285,7 @@ TEST_CASE("sweep: when some files of a data set were read, all small ones are in
         ContainerImage image = sample_image();
         mount::ServerOptions options = sample_options();
         options.kind = mount::ServedKind::data;
-        mount::Prefetcher sweep = mount::start_data_sweep(image.index, [] {});
+        mount::IdleProcess sweep = mount::start_data_sweep(image.index, [] {});
         options.prefetcher = sweep.channel.get();
         options.sweeper = sweeps ? sweep.process.get() : 0;
         Fd root = serve(staging, std::move(image), options);
@@ -382,7 +382,7 @@ TEST_CASE("prefetch: the process that reads ahead ends with its container by SIG
         ContainerImage image = sample_image();
         auto list = std::make_shared<const std::string>(squash::format_prefetch_list(all_of(image.index)));
         mount::ServerOptions options = sample_options();
-        mount::Prefetcher prefetcher =
+        mount::IdleProcess prefetcher =
             kind == Kind::sweep ? mount::start_data_sweep(image.index, [] {})
                                 : mount::start_prefetcher(image.index, kind == Kind::guesses ? nullptr : list, [] {});
         options.prefetcher = prefetcher.channel.get();

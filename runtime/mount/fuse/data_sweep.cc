@@ -101,7 +101,7 @@ uint64_t sweep(const squash::Index& index, int root, const std::function<MemoryR
     return done;
 }
 
-Prefetcher start_data_sweep(const squash::Index& index, const std::function<void()>& confine) {
+IdleProcess start_data_sweep(const squash::Index& index, const std::function<void()>& confine) {
     return start_idle_process({index.descriptor()}, confine, [&](int channel, int root, const NodeMemory& node) {
         char begin = 0;
         auto room = [&] { return node.room(); };

@@ -16,7 +16,7 @@ namespace berth::mount {
 inline constexpr uint32_t worth_sweeping = 2000;
 
 /// Starts the process, which waits; as start_prefetcher(). show_mount() gives it the root of the data set's mount.
-Prefetcher start_data_sweep(const squash::Index& index, const std::function<void()>& confine);
+IdleProcess start_data_sweep(const squash::Index& index, const std::function<void()>& confine);
 
 /// Files that are read by others before a data set of `inodes` files and directories is swept: who reads a few of them
 /// by chance shall not pay for all. Pure.

@@ -16,7 +16,6 @@
 #include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
-#include "runtime/base/pid.hh"
 #include "runtime/base/sys.hh"
 
 namespace berth::mount {
@@ -87,9 +86,9 @@ std::optional<std::string> NodeMemory::read(const std::string& path) const {
     return std::nullopt;
 }
 
-Prefetcher start_idle_process(std::vector<int> kept, const std::function<void()>& confine,
-                              const std::function<IdleWork>& work) {
-    Prefetcher out;
+IdleProcess start_idle_process(std::vector<int> kept, const std::function<void()>& confine,
+                               const std::function<IdleWork>& work) {
+    IdleProcess out;
     auto&& [ours, its] = make_channel();
     pid_t self = ::getpid();
     // No signal at its end: whoever waits for any child waits for commands.
@@ -102,6 +101,14 @@ Prefetcher start_idle_process(std::vector<int> kept, const std::function<void()>
     out.process = Pid(child);
     out.channel = std::move(ours);
     return out;
+}
+
+void show_mount(IdleProcess& process, int root) noexcept {
+    try {
+        if (process.process) send_message(process.channel.get(), {}, {root}, 0);
+    } catch (const std::exception&) {
+        // It has gone.
+    }
 }
 
 }  // namespace berth::mount

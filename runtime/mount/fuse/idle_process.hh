@@ -8,7 +8,7 @@
 
 #include "runtime/base/fd.hh"
 #include "runtime/base/memory_room.hh"
-#include "runtime/mount/fuse/prefetcher.hh"
+#include "runtime/base/pid.hh"
 
 namespace berth::mount {
 
@@ -26,12 +26,21 @@ class NodeMemory {
     std::string membership_;
 };
 
+struct IdleProcess {
+    Pid process;  ///< a child that no wait for any child sees; empty: there is none
+    Fd channel;   ///< to it
+};
+
 /// What such a process does, with its end of the channel and the root of the mount that it is shown.
 using IdleWork = void(int channel, int root, const NodeMemory& node);
 
-/// Starts it as start_prefetcher() does, with these descriptors and nothing else of the caller's; show_mount() begins
-/// its work.
-Prefetcher start_idle_process(std::vector<int> kept, const std::function<void()>& confine,
-                              const std::function<IdleWork>& work);
+/// Starts the process, which waits for show_mount(), with these descriptors and nothing else of the caller's; to be
+/// called before the mount is there, by a process of one thread. `confine` gives up all privileges there. Where it
+/// cannot be started there is none.
+IdleProcess start_idle_process(std::vector<int> kept, const std::function<void()>& confine,
+                               const std::function<IdleWork>& work);
+
+/// Gives it the root of the mount (O_PATH), with which its work begins.
+void show_mount(IdleProcess& process, int root) noexcept;
 
 }  // namespace berth::mount

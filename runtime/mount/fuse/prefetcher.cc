@@ -2,11 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,7 +22,6 @@
 #include <vector>
 
 #include "runtime/base/channel.hh"
-#include "runtime/base/descriptors.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/interrupts.hh"
 #include "runtime/base/sys.hh"
@@ -53,7 +48,6 @@ constexpr int check_after_ms = 300;
 /// A process that guesses waits so long, from its first read on, for what the start has read.
 constexpr unsigned most_seconds_of_waiting = 120;
 constexpr int descriptor_follows_ms = 1000;
-constexpr size_t node_file_limit = 64 << 10;
 
 /// Has the kernel bring all names of a directory, with their inodes.
 void list_names(int directory) {
@@ -123,8 +117,8 @@ class Reading {
 
   private:
     bool is_hot(uint32_t directory, const std::string& name) const {
-        return hot_ >= 0 && ::faccessat(hot_, cat(places_.path_of(directory), "/", name).c_str(), F_OK,
-                                        AT_SYMLINK_NOFOLLOW) == 0;
+        return hot_ >= 0 &&
+               ::faccessat(hot_, cat(places_.path_of(directory), "/", name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     }
 
     bool enter(uint32_t directory) {
@@ -165,56 +159,10 @@ class Reading {
     std::unordered_set<uint32_t> listed_;
 };
 
-/// Nobody waits for this process, and others have the CPUs before it. Not SCHED_IDLE: a process that is killed has to
-/// run once more to end, for which the container's end waits.
-void take_the_last_place() {
-    sched_param none{};
-    ::sched_setscheduler(0, SCHED_BATCH, &none);
-    ::setpriority(PRIO_PROCESS, 0, 19);
-    constexpr int idle_class = 3 << 13;
-    ::syscall(SYS_ioprio_set, 1, 0, idle_class);
-    if (Fd score = sys::try_open_at(AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY))
-        (void)!::write(score.get(), "1000", 4);
-    sigset_t all;
-    sigemptyset(&all);
-    ::sigprocmask(SIG_SETMASK, &all, nullptr);
-}
-
-/// Reads files of the node's /proc and /sys/fs/cgroup, which are opened while the root is the node's.
-class NodeFiles {
-  public:
-    NodeFiles()
-        : proc_(sys::try_open_at(AT_FDCWD, "/proc", O_PATH | O_DIRECTORY)),
-          groups_(sys::try_open_at(AT_FDCWD, "/sys/fs/cgroup", O_PATH | O_DIRECTORY)),
-          membership_(read("/proc/self/cgroup").value_or("")) {}
-    std::vector<int> descriptors() const { return {proc_.get(), groups_.get()}; }
-    MemoryRoom room() const {
-        return memory_room(membership_, [this](const std::string& path) { return read(path); });
-    }
-
-  private:
-    std::optional<std::string> read(const std::string& path) const {
-        constexpr std::string_view proc = "/proc/", groups = "/sys/fs/cgroup/";
-        bool of_groups = path.starts_with(groups);
-        int folder = of_groups ? groups_.get() : proc_.get();
-        if (folder < 0) return std::nullopt;
-        Fd file = sys::try_open_at(folder, path.substr(of_groups ? groups.size() : proc.size()), O_RDONLY);
-        try {
-            if (file) return sys::read_all(file.get(), node_file_limit, path);
-        } catch (const Error&) {
-            // What cannot be read limits nothing.
-        }
-        return std::nullopt;
-    }
-
-    Fd proc_, groups_;
-    std::string membership_;
-};
-
 /// Whether there is time and memory left to write.
 class WritingLimit {
   public:
-    explicit WritingLimit(const NodeFiles& node) : node_(node), left_(prefetch_budget(node.room())) {}
+    explicit WritingLimit(const NodeMemory& node) : node_(node), left_(prefetch_budget(node.room())) {}
     bool allows(uint64_t bytes) {
         if (bytes > left_ || Clock::now() > until_) return false;
         left_ -= bytes;
@@ -223,17 +171,18 @@ class WritingLimit {
 
   private:
     using Clock = std::chrono::steady_clock;
-    const NodeFiles& node_;
+    const NodeMemory& node_;
     uint64_t left_;
     unsigned asked_ = 0;
     Clock::time_point until_ = Clock::now() + std::chrono::seconds(most_seconds_of_writing);
 };
 
 /// For a container that does read what is in the list.
-void help(const squash::Index& index, const squash::PrefetchList& list, int root, const NodeFiles& node,
+void help(const squash::Index& index, const squash::PrefetchList& list, int root, const NodeMemory& node,
           const HotWork& hot) {
     Fd unpacked = hot.folder < 0 ? Fd() : sys::try_open_at(hot.folder, "root", O_PATH | O_DIRECTORY | O_NOFOLLOW);
-    read_ahead(index, list, root, [&] { return node.room(); }, most_seconds, unpacked.get());
+    read_ahead(
+        index, list, root, [&] { return node.room(); }, most_seconds, unpacked.get());
     WritingLimit limit(node);
     if (hot.write) hot.write(list, [&](uint64_t bytes) { return limit.allows(bytes); });
 }
@@ -251,9 +200,14 @@ static_assert(offsetof(Told, name) == Told::head);
 /// The life of a process that guesses.
 class Guessing {
   public:
-    Guessing(const squash::Index& index, int root, int channel, const NodeFiles& node, const HotWork& hot)
-        : channel_(channel), node_(node), hot_(hot), places_(index), reading_(places_, root, -1),
-          left_(prefetch_budget(node.room())), guess_(index, places_, means()) {}
+    Guessing(const squash::Index& index, int root, int channel, const NodeMemory& node, const HotWork& hot)
+        : channel_(channel),
+          node_(node),
+          hot_(hot),
+          places_(index),
+          reading_(places_, root, -1),
+          left_(prefetch_budget(node.room())),
+          guess_(index, places_, means()) {}
 
     void run() {
         bool waits = true, first = true;
@@ -320,7 +274,7 @@ class Guessing {
     }
 
     int channel_;
-    const NodeFiles& node_;
+    const NodeMemory& node_;
     const HotWork& hot_;
     squash::ListPlaces places_;
     Reading reading_;
@@ -330,44 +284,18 @@ class Guessing {
     Guess guess_;
 };
 
-/// The life of the process. Never returns.
-[[noreturn]] void be_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list, int channel,
-                                const std::function<void()>& confine, const HotWork& hot, pid_t parent) {
-    try {
-        ::prctl(PR_SET_NAME, "berth-ahead");
-        ::setsid();
-        take_the_last_place();
-        NodeFiles node;
-        std::vector<int> kept = node.descriptors();
-        kept.insert(kept.end(), {channel, index.descriptor()});
-        kept.insert(kept.end(), hot.descriptors.begin(), hot.descriptors.end());
-        sys::point_at_null({0, 1, 2});
-        sys::close_descriptors_except(kept);
-        confine();
-        // Only after the change of credentials, which takes it back.
-        if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(0);
-        auto received = receive_message(channel);
-        if (!received || received->descriptors.size() != 1) ::_exit(0);
-        int root = received->descriptors[0].get();
-        if (!list) {
-            pollfd told{channel, POLLIN, 0};
-            // Most programs never read so much that it has to know where all files are.
-            if (::poll(&told, 1, -1) == 1) Guessing(index, root, channel, node, hot).run();
-            ::_exit(0);
-        }
-        if (hot.check) {
-            // Short programs do without.
-            pollfd told{channel, POLLIN, 0};
-            ::poll(&told, 1, check_after_ms);
-            hot.check();
-        }
-        char follows = 0;
-        if (::recv(channel, &follows, 1, 0) == 1 && follows == 'y')
-            help(index, squash::parse_prefetch_list(*list), root, node, hot);
-    } catch (const std::exception&) {
-        // Nobody misses what it would have read.
+/// The life of a process that has a list.
+void follow(const squash::Index& index, const std::string& list, int channel, int root, const NodeMemory& node,
+            const HotWork& hot) {
+    if (hot.check) {
+        // Short programs do without.
+        pollfd told{channel, POLLIN, 0};
+        ::poll(&told, 1, check_after_ms);
+        hot.check();
     }
-    ::_exit(0);
+    char follows = 0;
+    if (::recv(channel, &follows, 1, 0) == 1 && follows == 'y')
+        help(index, squash::parse_prefetch_list(list), root, node, hot);
 }
 
 }  // namespace
@@ -400,29 +328,16 @@ uint64_t read_ahead(const squash::Index& index, const squash::PrefetchList& list
     return done;
 }
 
-Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
-                            const std::function<void()>& confine, const HotWork& hot) {
-    Prefetcher out;
-    auto&& [ours, its] = make_channel();
-    pid_t self = ::getpid();
-    // No signal at its end: whoever waits for any child waits for commands.
-    pid_t child = static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr));
-    if (child < 0) return out;
-    if (child == 0) {
-        ours.reset();
-        be_prefetcher(index, list, its.get(), confine, hot, self);
-    }
-    out.process = Pid(child);
-    out.channel = std::move(ours);
-    return out;
-}
-
-void show_mount(Prefetcher& prefetcher, int root) noexcept {
-    try {
-        if (prefetcher.process) send_message(prefetcher.channel.get(), {}, {root}, 0);
-    } catch (const std::exception&) {
-        // It has gone.
-    }
+IdleProcess start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
+                             const std::function<void()>& confine, const HotWork& hot) {
+    std::vector<int> kept = hot.descriptors;
+    kept.push_back(index.descriptor());
+    return start_idle_process(std::move(kept), confine, [&](int channel, int root, const NodeMemory& node) {
+        if (list) return follow(index, *list, channel, root, node, hot);
+        pollfd told{channel, POLLIN, 0};
+        // Most programs never read so much that it has to know where all files are.
+        if (::poll(&told, 1, -1) == 1) Guessing(index, root, channel, node, hot).run();
+    });
 }
 
 void tell_prefetcher(int channel, bool follows) noexcept {
@@ -446,8 +361,7 @@ void tell_list(int channel, const squash::PrefetchList& list) noexcept try {
     if (!file) return;
     sys::write_all(file.get(), squash::format_prefetch_list(list), "a list");
     Told told{Told::Kind::list};
-    if (::send(channel, &told, Told::head, MSG_NOSIGNAL | MSG_DONTWAIT) > 0)
-        send_message(channel, {}, {file.get()}, 0);
+    if (::send(channel, &told, Told::head, MSG_NOSIGNAL | MSG_DONTWAIT) > 0) send_message(channel, {}, {file.get()}, 0);
 } catch (const std::exception&) {
     // It has gone, or the next start has the files written.
 }

@@ -7,18 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/fd.hh"
 #include "runtime/base/memory_room.hh"
-#include "runtime/base/pid.hh"
+#include "runtime/mount/fuse/idle_process.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/squash/read/prefetch_list.hh"
 
 namespace berth::mount {
-
-struct Prefetcher {
-    Pid process;  ///< a child that no wait for any child sees; empty: there is none
-    Fd channel;   ///< to it
-};
 
 /// What else the process does with files of the image that are kept unpacked (store/hot.hh).
 struct HotWork {
@@ -31,13 +25,9 @@ struct HotWork {
     std::vector<int> descriptors = {};  ///< that all of it needs
 };
 
-/// Starts the process, which waits; to be called before the image is mounted, by a process of one thread. `confine`
-/// gives up all privileges there. Where it cannot be started there is none. Without a list it guesses.
-Prefetcher start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
-                            const std::function<void()>& confine, const HotWork& hot = {});
-
-/// Gives it the root of the mount (O_PATH). It goes on to wait for tell_prefetcher().
-void show_mount(Prefetcher& prefetcher, int root) noexcept;
+/// Starts the process, which waits for show_mount() and then for tell_prefetcher(). Without a list it guesses.
+IdleProcess start_prefetcher(const squash::Index& index, const squash::PrefetchBytes& list,
+                             const std::function<void()>& confine, const HotWork& hot = {});
 
 /// Whether the container reads what is in the list, so that the process begins, or ends. Does not wait. `channel`: of
 /// the process, in the table of the calling thread.
