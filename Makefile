@@ -103,7 +103,7 @@ layers := apptainer migrate doctor step container images hooks sandbox mount tru
   telemetry config request base
 folder_hooks := hooks
 $(foreach layer,$(filter-out hooks,$(layers)),$(eval folder_$(layer) := runtime/$(layer)))
-sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc))
+sources_in = $(sort $(wildcard $(1)/*.cc $(1)/*/*.cc $(1)/*/*/*.cc))
 $(foreach layer,$(layers),$(eval sources_$(layer) := $(call sources_in,$(folder_$(layer)))))
 sources_sandbox := $(filter-out runtime/sandbox/generate/%,$(sources_sandbox))
 sources_oci := $(if $(isal),$(sources_oci),$(filter-out %/gzip_isal.cc,$(sources_oci)))
@@ -138,9 +138,10 @@ fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc)
   runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
   runtime/mount/fuse/elf_loads.cc \
   $(addprefix runtime/images/,file.cc kept_index.cc sif_environment.cc spelling.cc) \
-  runtime/pull/agreement/agreement.cc runtime/pull/transfer/seal.cc \
-  $(addprefix runtime/pull/share/,chunk_head.cc chunk_reader.cc chunk_stream.cc lazy_image.cc messages.cc \
-    partial_chunks.cc chunk_owners.cc request_path.cc session.cc) \
+  runtime/pull/nodes/protocol/agreement.cc runtime/pull/image/seal.cc \
+  $(addprefix runtime/pull/nodes/,protocol/chunk_head.cc protocol/messages.cc protocol/request_path.cc \
+    protocol/session.cc chunks/chunk_reader.cc chunks/chunk_stream.cc chunks/partial_chunks.cc peer/lazy_image.cc \
+    policy/chunk_owners.cc) \
   $(wildcard runtime/pull/report/*.cc) \
   $(wildcard runtime/mig/layout/*.cc) \
   $(addprefix spank/,cgroup.cc config.cc follow.cc overdue.cc task_prolog.cc)
@@ -346,7 +347,7 @@ $(BUILD)/tests/kernel: $(call objects,$(testable_sources) $(kernel_sources) $(sa
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(test_libraries) $(CXXFLAGS) $(LDFLAGS)
 # It calculates for minutes, so that it is optimised as the programs are.
 $(call objects_of,obj,$(model_sources)): test_flags :=
-$(BUILD)/tests/cluster_model: $(call objects,$(model_sources) runtime/pull/share/plan.cc)
+$(BUILD)/tests/cluster_model: $(call objects,$(model_sources) runtime/pull/nodes/policy/plan.cc)
 	@mkdir -p $(@D)
 	$(CXX) $(base_flags) $(base_ldflags) $^ -o $@ $(CXXFLAGS) $(LDFLAGS)
 # The tables of docs/cluster.md, or with TABLE=NAME one of them.
@@ -497,7 +498,7 @@ wrap:
 
 format:
 	clang-format -i $(all_sources) \
-	  $(wildcard runtime/*/*.hh runtime/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)
+	  $(wildcard runtime/*/*.hh runtime/*/*/*.hh runtime/*/*/*/*.hh hooks/*.hh hooks/*/*.hh spank/*.hh tests/*/*.hh)
 
 include tests/bench/bench.mk rpm/packages.mk
 

@@ -11,7 +11,7 @@
 namespace berth::oci {
 
 inline constexpr const char* artifact_type = "application/vnd.berth.image.v1";
-/// A squashfs 4.0 file with the seal of runtime/pull/transfer/seal.hh behind it.
+/// A squashfs 4.0 file with the seal of runtime/pull/image/seal.hh behind it.
 inline constexpr const char* published_layer_type = "application/vnd.berth.layer.v1.squashfs";
 /// See runtime/oci/remainder.
 inline constexpr const char* remainder_type = "application/vnd.berth.remainder.v1+zstd";

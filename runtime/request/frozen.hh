@@ -44,7 +44,7 @@ extern const char* const secret_variable;
 /// The variable's value for the image as it was written; `place` is the port of srun's machine and the step's secret.
 std::string agreement_value(std::string_view image, std::string_view place);
 
-/// Where a node asks, as "HOST PORT SECRET NODE RANK" (pull/agreement.hh): the host is srun's by Slurm's own
+/// Where a node asks, as "HOST PORT SECRET NODE RANK" (MeetingPlace): the host is srun's by Slurm's own
 /// SLURM_SRUN_COMM_HOST, `rank` is the node's in the step. Words behind the secret are passed over. Empty when the
 /// environment has nothing for this image.
 std::string agreement_address(const std::vector<std::string>& environment, std::string_view image,

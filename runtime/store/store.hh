@@ -121,7 +121,7 @@ class Store {
     NewFile new_file() const;
     /// Makes the file durable and visible as the layer `diff_id`, replacing one of the same name.
     void publish_layer(NewFile file, const Digest& diff_id) const;
-    /// Says of a layer, before it is published, that it has still to be proved to be the image's (pull/transfer/
+    /// Says of a layer, before it is published, that it has still to be proved to be the image's (pull/layers/
     /// unproved.hh); takes that back; tells it. A layer that was not what it should be keeps the mark when it has gone.
     void mark_unproved(const Digest& diff_id) const { publish_text("", "unproved", diff_id.hex()); }
     void clear_unproved(const Digest& diff_id) const;

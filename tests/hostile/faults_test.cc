@@ -10,8 +10,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
-#include "runtime/pull/transfer/stored.hh"
-#include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/image/stored.hh"
+#include "runtime/pull/verify/verify.hh"
 #include "runtime/store/collect.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/failing_calls.hh"

@@ -3,7 +3,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/agreement/agreement.hh"
+#include "runtime/pull/nodes/protocol/agreement.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

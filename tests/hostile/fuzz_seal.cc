@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
-#include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/image/seal.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "tests/hostile/target.hh"
 

@@ -8,9 +8,9 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/chunk_reader.hh"
-#include "runtime/pull/share/messages.hh"
-#include "runtime/pull/share/session.hh"
+#include "runtime/pull/nodes/chunks/chunk_reader.hh"
+#include "runtime/pull/nodes/protocol/messages.hh"
+#include "runtime/pull/nodes/protocol/session.hh"
 #include "tests/hostile/target.hh"
 
 namespace {

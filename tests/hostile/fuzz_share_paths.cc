@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/lazy_image.hh"
-#include "runtime/pull/share/plan.hh"
-#include "runtime/pull/share/request_path.hh"
+#include "runtime/pull/nodes/peer/lazy_image.hh"
+#include "runtime/pull/nodes/policy/plan.hh"
+#include "runtime/pull/nodes/protocol/request_path.hh"
 #include "runtime/squash/index/tree.hh"
 #include "tests/hostile/target.hh"
 

@@ -1,7 +1,7 @@
 // Images that are small to send and large to hold.
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/transfer/stored.hh"
+#include "runtime/pull/image/stored.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/store_scene.hh"

@@ -65,15 +65,15 @@ has_line() { grep -qxE "$1" <<< "$output" || { echo "no line '$1' in:" "$output"
 }
 
 @test "several makes at once in one folder of a build change nothing that is there" {
-  united() { make -s -C "$repo" BUILD="$work/build" UNITY=1 "$work/build/unity/runtime/"{base,plan,pull/share}/all.cc; }
+  united() { make -s -C "$repo" BUILD="$work/build" UNITY=1 "$work/build/unity/runtime/"{base,plan,pull/image}/all.cc; }
   united
-  before=$(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/share}/all.cc)
+  before=$(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/image}/all.cc)
   for _ in {1..6}; do
     makes=()
     for _ in {1..6}; do united & makes+=($!); done
     for make in "${makes[@]}"; do wait "$make"; done
   done
-  [[ $(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/share}/all.cc) == "$before" ]]
+  [[ $(stat -c '%i %y' "$work"/build/unity/runtime/{base,plan,pull/image}/all.cc) == "$before" ]]
   run -0 find "$work/build/unity" -type f ! -name all.cc
   [[ -z $output ]]
 }

@@ -9,9 +9,9 @@
 #include <string>
 #include <thread>
 
-#include "runtime/pull/transfer/early.hh"
-#include "runtime/pull/transfer/early_parts.hh"
-#include "runtime/pull/transfer/stored.hh"
+#include "runtime/pull/image/stored.hh"
+#include "runtime/pull/lazy/early.hh"
+#include "runtime/pull/lazy/early_parts.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/store/profile.hh"
 #include "tests/catch.hh"

@@ -14,7 +14,7 @@
 #include "runtime/oci/auth/credentials_store.hh"
 #include "runtime/oci/auth/login_history.hh"
 #include "runtime/oci/base64.hh"
-#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/image/settings.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 

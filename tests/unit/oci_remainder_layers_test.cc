@@ -14,7 +14,7 @@
 #include "runtime/oci/remainder/proof.hh"
 #include "runtime/oci/remainder/split.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/transfer/seal.hh"
+#include "runtime/pull/image/seal.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/hostile/tar_target.hh"

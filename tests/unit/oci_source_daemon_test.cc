@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/pull/transfer/daemons.hh"
+#include "runtime/pull/image/daemons.hh"
 #include "runtime/store/names.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/unit/oci_source_support.hh"

@@ -1,6 +1,6 @@
 #include "runtime/base/error.hh"
-#include "runtime/pull/transfer/capacity.hh"
-#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/image/capacity.hh"
+#include "runtime/pull/image/settings.hh"
 #include "tests/catch.hh"
 
 using namespace berth;

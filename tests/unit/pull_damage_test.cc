@@ -6,8 +6,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
+#include "runtime/pull/image/stored.hh"
 #include "runtime/pull/transfer/pull.hh"
-#include "runtime/pull/transfer/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/store/names.hh"

@@ -3,7 +3,7 @@
 #include <future>
 #include <set>
 
-#include "runtime/pull/share/chunk_owners.hh"
+#include "runtime/pull/nodes/policy/chunk_owners.hh"
 #include "tests/unit/early_scene.hh"
 #include "tests/unit/pull_tracker_process.hh"
 

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
+#include "runtime/pull/image/stored.hh"
 #include "runtime/pull/transfer/pull.hh"
-#include "runtime/pull/transfer/stored.hh"
-#include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/verify/verify.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/fixtures/store_scene.hh"

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "runtime/base/sys.hh"
+#include "runtime/pull/image/stored.hh"
 #include "runtime/pull/transfer/pull.hh"
-#include "runtime/pull/transfer/stored.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/fixtures/served_image.hh"

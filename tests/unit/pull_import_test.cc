@@ -1,4 +1,4 @@
-#include "runtime/pull/transfer/import.hh"
+#include "runtime/pull/export/import.hh"
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"

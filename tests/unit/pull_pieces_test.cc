@@ -1,6 +1,6 @@
 // In which order the pieces of an image come that has started already.
 #include "runtime/base/text.hh"
-#include "runtime/pull/transfer/piece_fetch.hh"
+#include "runtime/pull/lazy/piece_fetch.hh"
 #include "runtime/store/profile.hh"
 #include "tests/catch.hh"
 

@@ -1,5 +1,5 @@
 // berth publish --prune: which artifacts have an image, and what is done about the others.
-#include "runtime/pull/transfer/prune.hh"
+#include "runtime/pull/publish/prune.hh"
 
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"

@@ -1,11 +1,11 @@
 // Publishing layers, signing and pruning them, at registries with the referrers API and without.
-#include "runtime/pull/transfer/publish.hh"
+#include "runtime/pull/publish/publish.hh"
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/oci/artifact.hh"
-#include "runtime/pull/transfer/prune.hh"
-#include "runtime/pull/transfer/sign.hh"
+#include "runtime/pull/publish/prune.hh"
+#include "runtime/pull/publish/sign.hh"
 #include "runtime/trust/signature/attachment.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "runtime/pull/transfer/published.hh"
-#include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/layers/published.hh"
+#include "runtime/pull/verify/verify.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/published_scene.hh"
 #include "tests/unit/squash_support.hh"

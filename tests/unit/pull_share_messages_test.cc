@@ -2,8 +2,8 @@
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/messages.hh"
-#include "runtime/pull/share/session.hh"
+#include "runtime/pull/nodes/protocol/messages.hh"
+#include "runtime/pull/nodes/protocol/session.hh"
 #include "tests/catch.hh"
 
 using namespace berth;

@@ -1,5 +1,5 @@
 // Who brings layers, and the two trees of each: properties of many random steps.
-#include "runtime/pull/share/plan.hh"
+#include "runtime/pull/nodes/policy/plan.hh"
 
 #include <algorithm>
 #include <array>

@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/session.hh"
-#include "runtime/pull/share/tracker_client.hh"
+#include "runtime/pull/nodes/peer/tracker_client.hh"
+#include "runtime/pull/nodes/protocol/session.hh"
 #include "tests/fixtures/slowness.hh"
 #include "tests/unit/pull_share_tracker.hh"
 #include "tests/unit/pull_tracker_process.hh"

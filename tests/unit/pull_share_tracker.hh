@@ -8,7 +8,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/base64.hh"
-#include "runtime/pull/share/tracker.hh"
+#include "runtime/pull/nodes/tracker/tracker.hh"
 
 namespace berth::pull::share {
 

@@ -1,8 +1,8 @@
 #include <cerrno>
 
 #include "runtime/base/sys.hh"
-#include "runtime/pull/transfer/stored.hh"
-#include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/image/stored.hh"
+#include "runtime/pull/verify/verify.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/data.hh"
 #include "runtime/store/collect.hh"

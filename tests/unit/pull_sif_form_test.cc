@@ -4,7 +4,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/images/sif_environment.hh"
-#include "runtime/pull/transfer/sif_form.hh"
+#include "runtime/pull/export/sif_form.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/squash_tools.hh"
 

@@ -9,7 +9,7 @@
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/transfer/admission.hh"
+#include "runtime/pull/image/admission.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/trust/remembered.hh"
 #include "runtime/trust/signature/attachment.hh"

@@ -10,7 +10,7 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/image/settings.hh"
 #include "runtime/store/names.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"

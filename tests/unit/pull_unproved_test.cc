@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "runtime/pull/transfer/unproved.hh"
+#include "runtime/pull/layers/unproved.hh"
 #include "tests/catch.hh"
 #include "tests/unit/trusted_scene.hh"
 

@@ -1,5 +1,5 @@
 // berth verify --deep: whether stored layers are those of their images.
-#include "runtime/pull/transfer/verify_deep.hh"
+#include "runtime/pull/verify/verify_deep.hh"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/pull/transfer/verify_file.hh"
+#include "runtime/pull/verify/verify_file.hh"
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"

@@ -1,4 +1,4 @@
-#include "runtime/pull/transfer/verify.hh"
+#include "runtime/pull/verify/verify.hh"
 
 #include <sys/stat.h>
 
@@ -7,8 +7,8 @@
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
-#include "runtime/pull/transfer/seal.hh"
-#include "runtime/pull/transfer/stored.hh"
+#include "runtime/pull/image/seal.hh"
+#include "runtime/pull/image/stored.hh"
 #include "runtime/squash/index/index_format.hh"
 #include "runtime/store/collect.hh"
 #include "runtime/store/names.hh"

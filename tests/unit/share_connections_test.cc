@@ -1,5 +1,5 @@
 // Who connects to srun's tracker or to a node, before anybody knows whether it is of the step.
-#include "runtime/pull/share/connections.hh"
+#include "runtime/pull/nodes/tracker/connections.hh"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -7,8 +7,8 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/host/tcp_port.hh"
-#include "runtime/pull/share/acceptor.hh"
-#include "runtime/pull/share/newcomers.hh"
+#include "runtime/pull/nodes/peer/acceptor.hh"
+#include "runtime/pull/nodes/protocol/newcomers.hh"
 #include "tests/catch.hh"
 
 using namespace berth;

@@ -4,9 +4,9 @@
 
 #include "runtime/base/text.hh"
 #include "runtime/oci/sha256.hh"
-#include "runtime/pull/share/chunk_owners.hh"
-#include "runtime/pull/share/partial_chunks.hh"
-#include "runtime/pull/share/tracker.hh"
+#include "runtime/pull/nodes/chunks/partial_chunks.hh"
+#include "runtime/pull/nodes/policy/chunk_owners.hh"
+#include "runtime/pull/nodes/tracker/tracker.hh"
 #include "tests/catch.hh"
 
 using namespace berth;

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "runtime/base/error.hh"
+#include "runtime/pull/export/import.hh"
 #include "runtime/pull/progress/progress.hh"
-#include "runtime/pull/transfer/import.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/sif_file.hh"
 #include "tests/unit/squash_support.hh"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/pull/transfer/unproved.hh"
+#include "runtime/pull/layers/unproved.hh"
 #include "runtime/trust/signature/attachment.hh"
 #include "runtime/trust/signature/payload.hh"
 #include "tests/fixtures/published_scene.hh"

@@ -237,7 +237,7 @@ void ZeroPadded::finish() {
 
 std::unique_lock<std::mutex> LargeWindows::take(uint64_t window) {
     constexpr uint64_t largest = 1ULL << largest_window_log;
-    // What a pull takes beside it, at least: least_memory of pull/transfer/capacity.
+    // What a pull takes beside it, at least: least_memory of pull/image/capacity.
     constexpr uint64_t beside = 48ULL << 20;
     if (window > largest)
         throw Error(cat("the zstd data asks for a window of ", human_bytes(window), ", the most is ",

@@ -10,8 +10,8 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/output.hh"
-#include "runtime/pull/transfer/admission.hh"
-#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/image/admission.hh"
+#include "runtime/pull/image/settings.hh"
 
 namespace berth::pull {
 

@@ -16,13 +16,13 @@
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/commands/save_process.hh"
-#include "runtime/pull/transfer/daemons.hh"
-#include "runtime/pull/transfer/import.hh"
-#include "runtime/pull/transfer/open_source.hh"
+#include "runtime/pull/export/import.hh"
+#include "runtime/pull/export/save.hh"
+#include "runtime/pull/image/daemons.hh"
+#include "runtime/pull/image/open_source.hh"
+#include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
-#include "runtime/pull/transfer/save.hh"
-#include "runtime/pull/transfer/settings.hh"
 #include "runtime/squash/format/image_file.hh"
 
 namespace berth::pull {

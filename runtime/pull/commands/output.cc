@@ -7,7 +7,7 @@
 #include "runtime/base/debug_log.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/pull/transfer/output_file.hh"
+#include "runtime/pull/export/output_file.hh"
 
 namespace berth::pull {
 

@@ -7,11 +7,11 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/output.hh"
-#include "runtime/pull/transfer/prune.hh"
-#include "runtime/pull/transfer/publish.hh"
-#include "runtime/pull/transfer/published.hh"
-#include "runtime/pull/transfer/settings.hh"
-#include "runtime/pull/transfer/sign.hh"
+#include "runtime/pull/image/settings.hh"
+#include "runtime/pull/layers/published.hh"
+#include "runtime/pull/publish/prune.hh"
+#include "runtime/pull/publish/publish.hh"
+#include "runtime/pull/publish/sign.hh"
 
 namespace berth::pull {
 

@@ -2,7 +2,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/save_process.hh"
-#include "runtime/pull/transfer/save.hh"
+#include "runtime/pull/export/save.hh"
 
 namespace berth::pull {
 

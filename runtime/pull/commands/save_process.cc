@@ -8,7 +8,7 @@
 
 #include "runtime/base/end_signals.hh"
 #include "runtime/base/error.hh"
-#include "runtime/pull/transfer/output_file.hh"
+#include "runtime/pull/export/output_file.hh"
 #include "runtime/sandbox/user_namespace.hh"
 
 namespace berth::pull {

@@ -6,9 +6,9 @@
 #include "runtime/host/policy_facts.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/export/sif.hh"
+#include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
-#include "runtime/pull/transfer/settings.hh"
-#include "runtime/pull/transfer/sif.hh"
 #include "runtime/telemetry/event_cause.hh"
 
 namespace berth::pull {

@@ -4,9 +4,9 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/output.hh"
+#include "runtime/pull/export/sif.hh"
+#include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
-#include "runtime/pull/transfer/settings.hh"
-#include "runtime/pull/transfer/sif.hh"
 
 namespace berth::pull {
 

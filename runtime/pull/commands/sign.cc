@@ -5,8 +5,8 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
-#include "runtime/pull/transfer/settings.hh"
-#include "runtime/pull/transfer/sign.hh"
+#include "runtime/pull/image/settings.hh"
+#include "runtime/pull/publish/sign.hh"
 
 namespace berth::pull {
 

@@ -9,11 +9,11 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/pull/commands/output.hh"
-#include "runtime/pull/transfer/daemons.hh"
-#include "runtime/pull/transfer/settings.hh"
-#include "runtime/pull/transfer/verify.hh"
-#include "runtime/pull/transfer/verify_deep.hh"
-#include "runtime/pull/transfer/verify_file.hh"
+#include "runtime/pull/image/daemons.hh"
+#include "runtime/pull/image/settings.hh"
+#include "runtime/pull/verify/verify.hh"
+#include "runtime/pull/verify/verify_deep.hh"
+#include "runtime/pull/verify/verify_file.hh"
 
 namespace berth::pull {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/base/fd.hh"
-#include "runtime/pull/share/messages.hh"
+#include "runtime/pull/nodes/protocol/messages.hh"
 #include "runtime/telemetry/event.hh"
 
 namespace berth::pull {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "runtime/oci/source/source.hh"
+#include "runtime/pull/image/options.hh"
+#include "runtime/pull/layers/unproved.hh"
 #include "runtime/pull/progress/progress.hh"
-#include "runtime/pull/transfer/options.hh"
-#include "runtime/pull/transfer/unproved.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/store/store.hh"

@@ -3,7 +3,7 @@
 #include "runtime/base/environment.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/oci/registry/error.hh"
-#include "runtime/pull/transfer/settings.hh"
+#include "runtime/pull/image/settings.hh"
 #include "runtime/telemetry/event_cause.hh"
 
 namespace berth::pull {

@@ -5,7 +5,7 @@
 #include <queue>
 #include <vector>
 
-#include "runtime/pull/share/plan.hh"
+#include "runtime/pull/nodes/policy/plan.hh"
 #include "tests/cluster/model/model.hh"
 
 namespace berth::cluster_model {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/pull/share/plan.hh"
+#include "runtime/pull/nodes/policy/plan.hh"
 #include "tests/cluster/model/model.hh"
 
 using namespace berth::cluster_model;

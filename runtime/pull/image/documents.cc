@@ -1,0 +1,58 @@
+#include "runtime/pull/image/documents.hh"
+
+#include <algorithm>
+
+#include "runtime/oci/sha256.hh"
+
+namespace berth::pull::share {
+
+const SharedDocument* find_type(const DocumentList& documents, std::string_view type) {
+    auto found = std::ranges::find(documents, type, &SharedDocument::content_type);
+    return found == documents.end() ? nullptr : &*found;
+}
+
+SharedSource::SharedSource(std::unique_ptr<oci::Source> registry, std::vector<SharedDocument> known)
+    : registry_(std::move(registry)) {
+    // Another node's word for what the bytes are counts for nothing.
+    for (SharedDocument& document : known)
+        if (oci::sha256_of(document.bytes) == document.digest) documents_.push_back(std::move(document));
+}
+
+const SharedDocument* SharedSource::find(const Digest& digest) const {
+    auto found = std::find_if(documents_.begin(), documents_.end(),
+                              [&](const SharedDocument& document) { return document.digest == digest; });
+    return found == documents_.end() ? nullptr : &*found;
+}
+
+oci::Document SharedSource::manifest(const std::optional<Digest>& digest) {
+    if (digest)
+        if (const SharedDocument* known = find(*digest))
+            return {.bytes = known->bytes, .content_type = known->content_type, .digest = known->digest, .etag = ""};
+    oci::Document out = registry_->manifest(digest);
+    documents_.push_back({out.digest, out.content_type, out.bytes});
+    return out;
+}
+
+std::string SharedSource::blob(const oci::Descriptor& blob) {
+    const SharedDocument* known = find(blob.digest);
+    if (known != nullptr && known->bytes.size() == blob.size) return known->bytes;
+    std::string out = registry_->blob(blob);
+    documents_.push_back({blob.digest, "", out});
+    return out;
+}
+
+void SharedSource::read_range(const oci::Descriptor& blob, uint64_t from, uint64_t size, const oci::Sink& sink) {
+    constexpr uint64_t small = 8 << 20;
+    const SharedDocument* known = find(blob.digest);
+    if (known != nullptr && known->bytes.size() == blob.size)
+        return sink(std::string_view(known->bytes).substr(from, size));
+    if (from != 0 || size != blob.size || size > small) return registry_->read_range(blob, from, size, sink);
+    std::string bytes;
+    registry_->read_range(blob, from, size, [&](std::string_view part) {
+        bytes += part;
+        sink(part);
+    });
+    if (oci::sha256_of(bytes) == blob.digest) documents_.push_back({blob.digest, "", std::move(bytes)});
+}
+
+}  // namespace berth::pull::share

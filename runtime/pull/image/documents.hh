@@ -1,0 +1,45 @@
+// The documents of an image as one node of the step got them, for all others.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "runtime/oci/source/source.hh"
+#include "runtime/pull/nodes/protocol/messages.hh"
+
+namespace berth::pull::share {
+
+/// Of what is no document of the image's registry: the signatures that a node has found, as stores keep them. Their
+/// digest is that of the bytes.
+inline constexpr const char* signatures_type = "application/vnd.berth.signatures";
+/// The manifest of the image's published layers, and the signatures of that.
+inline constexpr const char* published_type = "application/vnd.berth.published";
+inline constexpr const char* published_signatures_type = "application/vnd.berth.published-signatures";
+
+/// The first of this type; null when there is none.
+const SharedDocument* find_type(const DocumentList& documents, std::string_view type);
+
+/// A source that has some documents at hand and asks `registry` for everything else. It remembers manifests and small
+/// blobs that went through it.
+class SharedSource : public oci::Source {
+  public:
+    SharedSource(std::unique_ptr<oci::Source> registry, std::vector<SharedDocument> known);
+
+    /// What went through it, and what it was made with.
+    const std::vector<SharedDocument>& documents() const { return documents_; }
+
+    std::optional<oci::Resolution> resolve() override { return registry_->resolve(); }
+    oci::Document manifest(const std::optional<Digest>& digest) override;
+    std::string blob(const oci::Descriptor& blob) override;
+    void stream(const oci::Descriptor& blob, const oci::Sink& sink) override { registry_->stream(blob, sink); }
+    void read_range(const oci::Descriptor& blob, uint64_t from, uint64_t size, const oci::Sink& sink) override;
+    std::string pass_over_senders() override { return registry_->pass_over_senders(); }
+    std::unique_ptr<oci::Source> sibling() const override { return registry_->sibling(); }
+
+  private:
+    const SharedDocument* find(const Digest& digest) const;
+
+    std::unique_ptr<oci::Source> registry_;
+    std::vector<SharedDocument> documents_;
+};
+
+}  // namespace berth::pull::share

@@ -1,0 +1,78 @@
+#include "runtime/pull/layers/meeting.hh"
+
+#include <algorithm>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/text.hh"
+#include "runtime/oci/sha256.hh"
+#include "runtime/trust/remembered.hh"
+
+namespace berth::pull {
+
+namespace {
+
+share::NodeSettings settings_of(const Options& options, const Digest& image, const std::string& what, Meter& meter) {
+    const ShareLimits& limits = options.share_limits;
+    return {.place = *options.share,
+            .image = image,
+            .address = limits.address,
+            .first_port = limits.first_port,
+            .last_port = limits.last_port,
+            .rate = limits.rate,
+            .stop = options.registry.stop,
+            .notice = [&meter, what](const std::string& line) { meter.note(cat(what, ": ", line)); },
+            .status = [&meter](const std::optional<share::StepStatus>& step) { meter.set_step(step); }};
+}
+
+}  // namespace
+
+std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
+                                           Meter& meter) {
+    return std::make_unique<share::Member>(settings_of(options, digest, what, meter));
+}
+
+share::DocumentList documents_to_tell(const Told& told) {
+    constexpr size_t signatures_limit = 256 << 10;
+    // In base64 it is a third more, which is below share::line_limit.
+    size_t room = 11 << 20;
+    share::DocumentList out;
+    auto add = [&](const share::SharedDocument& document) {
+        if (document.bytes.size() > room) return;
+        room -= document.bytes.size();
+        out.push_back(document);
+    };
+    auto add_signatures = [&](const std::vector<trust::Signature>& signatures, const char* type) {
+        std::string bytes = trust::format_remembered(signatures);
+        if (!signatures.empty() && bytes.size() <= signatures_limit) add({oci::sha256_of(bytes), type, bytes});
+    };
+    for (const share::SharedDocument& document : told.image->documents()) add(document);
+    add_signatures(told.signatures, share::signatures_type);
+    if (told.published == nullptr || told.published_source == nullptr) return out;
+    add({oci::sha256_of(told.published->document), share::published_type, told.published->document});
+    add_signatures(told.published->signatures, share::published_signatures_type);
+    for (const share::SharedDocument& document : told.published_source->documents()) add(document);
+    return out;
+}
+
+share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
+                                      const std::vector<trust::Signature>& signatures) {
+    share::DocumentList out = documents_to_tell({&source, signatures, nullptr, nullptr});
+    std::erase_if(out, [&](const share::SharedDocument& document) {
+        return document.content_type != share::signatures_type &&
+               std::ranges::find(wanted, document.digest) == wanted.end();
+    });
+    return out;
+}
+
+std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
+                                                      const std::shared_ptr<const store::Partial>& partial,
+                                                      const Digest& manifest, const std::vector<uint32_t>& profile,
+                                                      const std::string& what, Meter& meter) try {
+    if (!options.share) return nullptr;
+    return std::make_unique<share::LazyExchange>(settings_of(options, manifest, what, meter), partial, profile);
+} catch (const Error& problem) {
+    meter.note(cat(what, " is not shared with the other nodes of the step: ", problem.what()));
+    return nullptr;
+}
+
+}  // namespace berth::pull

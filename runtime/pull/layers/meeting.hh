@@ -1,0 +1,43 @@
+// How a pull finds the other nodes that want its image.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "runtime/pull/image/documents.hh"
+#include "runtime/pull/image/options.hh"
+#include "runtime/pull/layers/published.hh"
+#include "runtime/pull/nodes/peer/lazy_exchange.hh"
+#include "runtime/pull/nodes/peer/member.hh"
+#include "runtime/pull/progress/progress.hh"
+#include "runtime/trust/judge.hh"
+
+namespace berth::pull {
+
+/// This node's part in what the others, who meet at `options.share`, do about the image `digest`; `what` is that in
+/// messages, `meter` lives longer than what is returned. Throws Error when the others cannot be met.
+std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
+                                           Meter& meter);
+
+/// What one node of a step tells the others of an image.
+struct Told {
+    const share::SharedSource* image = nullptr;  ///< which has asked for its manifest and config
+    const std::vector<trust::Signature>& signatures;
+    const Published* published = nullptr;        ///< null: nothing of it
+    /// Which has asked for what a start needs of that.
+    const share::SharedSource* published_source = nullptr;
+};
+/// With the signatures, so that not every node asks for them. What would make a message too long is left out.
+share::DocumentList documents_to_tell(const Told& told);
+/// What a further pull of the image need not ask for (Options::known): its signatures, and of what went through
+/// `source` that with one of these digests.
+share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
+                                      const std::vector<trust::Signature>& signatures);
+
+/// This node's part in the exchange of the pieces of an image that has started already. Null where this node is alone,
+/// with a note when that was to be otherwise.
+std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
+                                                      const std::shared_ptr<const store::Partial>& partial,
+                                                      const Digest& manifest, const std::vector<uint32_t>& profile,
+                                                      const std::string& what, Meter& meter);
+
+}  // namespace berth::pull

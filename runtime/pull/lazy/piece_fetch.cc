@@ -1,0 +1,432 @@
+#include "runtime/pull/lazy/piece_fetch.hh"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
+#include "runtime/base/text.hh"
+#include "runtime/base/throttle.hh"
+#include "runtime/pull/nodes/policy/chunk_owners.hh"
+
+namespace berth::pull {
+
+PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source)
+    : ends_(std::move(ends)),
+      profile_(std::move(profile)),
+      source_(std::move(source)),
+      left_(ends_.empty() ? 0 : ends_.back()) {
+    in_profile_.resize(left_);
+    taken_.resize(left_);
+    run_starts_.resize(left_);
+    here_.resize(left_);
+    for (uint32_t piece : profile_) {
+        if (!in_profile_[piece]) ++profile_left_;
+        in_profile_[piece] = true;
+    }
+}
+
+bool PieceOrder::set_here(uint32_t piece) {
+    bool is_new = !here_[piece];
+    if (is_new) --left_;
+    if (is_new && in_profile_[piece]) --profile_left_;
+    here_[piece] = true;
+    taken_[piece] = Taken::at_once;
+    return is_new;
+}
+
+/// From `first`, which nobody brings, to before the next that somebody does, or that comes from elsewhere.
+PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as) {
+    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
+    uint32_t behind = first;
+    std::optional<unsigned> from = source(first);
+    while (behind < ends_[layer] && behind - first < limit && taken_[behind] == Taken::no &&
+           (!of_profile || in_profile_[behind]) && source(behind) == from) {
+        taken_[behind] = as;
+        run_starts_[behind++] = first;
+    }
+    return {layer, {first, behind - first}, false, from};
+}
+
+/// A request is under way that has it, and brings others first. What comes from a node comes from its owner by itself.
+bool PieceOrder::is_far(uint32_t piece) const {
+    return source_ && !source(piece) && taken_[piece] == Taken::in_turn &&
+           piece - run_starts_[piece] >= far_pieces && !here_[piece - far_pieces];
+}
+
+std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
+    for (uint32_t piece : wanted) {
+        // Other nodes send the profile of their own accord, what will be waited for next with it: nothing of that is to
+        // be held up.
+        bool is_expected = source_ && in_profile_[piece];
+        if (is_far(piece)) {
+            taken_[piece] = Taken::at_once;
+            auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
+            return PieceRun{layer, {piece, 1}, !is_expected, std::nullopt};
+        }
+        if (taken_[piece] == Taken::no && !(is_expected && source(piece))) {
+            PieceRun out = run_at(piece, urgent_pieces, is_expected, Taken::at_once);
+            out.urgent = !is_expected;
+            uint32_t behind = out.pieces.first + out.pieces.count;
+            behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
+            return out;
+        }
+    }
+    if (up_to == UpTo::wanted) return std::nullopt;
+    if (auto out = next_of_profile()) return out;
+    // What was to come from another node may have become this one's.
+    if (source_) next_of_profile_ = 0;
+    if (up_to == UpTo::profile || (source_ && profile_left_ > 0)) return std::nullopt;
+    if (auto out = next_behind()) return out;
+    if (up_to == UpTo::behind) return std::nullopt;
+    auto out = next_of_rest();
+    if (!out && source_) next_of_rest_ = 0;
+    return out;
+}
+
+std::optional<PieceRun> PieceOrder::next_of_profile() {
+    for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
+        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], pieces_a_run, true);
+    return std::nullopt;
+}
+
+std::optional<PieceRun> PieceOrder::next_behind() {
+    for (; behind_.count > 0; ++behind_.first, --behind_.count)
+        if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
+    return std::nullopt;
+}
+
+std::optional<PieceRun> PieceOrder::next_of_rest() {
+    for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
+        if (is_free(next_of_rest_))
+            return run_at(next_of_rest_, source_ ? share::ChunkOwners::chunks_a_run : pieces_a_run, false);
+    return std::nullopt;
+}
+
+bool StartWatch::is_over(Time now, uint32_t wishes, bool lacks_profile) {
+    if (std::exchange(wishes_, wishes) != wishes || lacks_profile) went_on_ = now;
+    return now - went_on_ >= std::clamp<Time::duration>((went_on_ - began_) / 4, shortest, longest);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// One is kept for what is waited for. Nodes that bring an image together have fewer each: what one of them brings it
+/// brings piece by piece, so that the others can have the first of it soon.
+constexpr unsigned connections = 4;
+unsigned connections_of(const share::LazyExchange* exchange) {
+    unsigned nodes = exchange == nullptr ? 1 : exchange->nodes(), others = connections - 1;
+    return 1 + (others + nodes - 1) / nodes;
+}
+constexpr auto look_again = std::chrono::milliseconds(200);
+/// A transfer that waits for longer would look like one that has broken.
+constexpr auto longest_pause = std::chrono::seconds(2);
+constexpr unsigned wrong_limit = 3;
+
+PieceOrder::Source source_of(const share::LazyExchange* exchange) {
+    if (exchange == nullptr) return {};
+    return [exchange](uint32_t piece) { return exchange->source(piece); };
+}
+
+std::vector<uint32_t> ends_of(const store::Partial& partial) {
+    std::vector<uint32_t> out;
+    for (const store::PartialLayer& layer : partial.layers) out.push_back(layer.first + layer.pieces());
+    return out;
+}
+
+void write_at(int fd, std::string_view bytes, uint64_t at, const std::string& what) {
+    while (!bytes.empty()) {
+        ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) throw SysError(cat("writing ", what));
+        bytes.remove_prefix(static_cast<size_t>(put));
+        at += static_cast<uint64_t>(put);
+    }
+}
+
+/// One more of a number for as long as it lives.
+class Counted {
+  public:
+    Counted(std::atomic<unsigned>& number, bool counts) : number_(number), by_(counts ? 1 : 0) { number_ += by_; }
+    ~Counted() { number_ -= by_; }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+  private:
+    std::atomic<unsigned>& number_;
+    unsigned by_;
+};
+
+class PieceFetch {
+  public:
+    PieceFetch(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
+               const std::vector<uint32_t>& profile, const PieceFetchSettings& settings)
+        : partial_(partial),
+          artifact_(artifact),
+          sums_(sums),
+          settings_(settings),
+          ends_(ends_of(partial)),
+          arrivals_(*partial.arrivals),
+          order_(ends_, profile, source_of(settings.exchange)),
+          throttle_(settings.rate),
+          last_progress_(Clock::now()) {
+        for (uint32_t piece = 0; piece < arrivals_.count(); ++piece)
+            if (arrivals_.is_here(piece)) order_.set_here(piece);
+    }
+
+    void run(oci::Source& source);
+
+  private:
+    void work(oci::Source& source, bool only_wanted) noexcept;
+    std::optional<PieceRun> next(bool only_wanted);
+    PieceOrder::UpTo up_to();
+    void fetch(oci::Source& source, share::ChunkClient& client, PieceRun run);
+    void read(oci::Source& source, PieceRun& run);
+    void read_from_node(share::ChunkClient& client, PieceRun& run);
+    void listen() noexcept;
+    void listen_to(unsigned node) noexcept;
+    void take_from_node(uint32_t piece, std::string_view bytes);
+    bool take_piece(size_t layer, uint32_t piece, std::string_view bytes, const char* sender);
+    void wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes);
+    void leave_room(Arrivals::Pieces pieces);
+    bool is_wanted(Arrivals::Pieces pieces) const;
+    bool is_over();
+    bool stopped() const { return failed_ || (settings_.stop != nullptr && *settings_.stop); }
+    void fail(std::exception_ptr failure);
+
+    const store::Partial& partial_;
+    const oci::Artifact& artifact_;
+    const PieceSums& sums_;
+    const PieceFetchSettings& settings_;
+    const std::vector<uint32_t> ends_;
+    Arrivals& arrivals_;
+    std::mutex mutex_;  ///< of what follows
+    PieceOrder order_;
+    Throttle throttle_;  ///< of what nobody waits for
+    Clock::time_point last_progress_;
+    StartWatch start_{Clock::now()};
+    std::exception_ptr failure_;
+    std::atomic<bool> failed_ = false;
+    std::atomic<unsigned> urgent_ = 0;  ///< requests for what is waited for
+};
+
+void PieceFetch::run(oci::Source& source) {
+    std::vector<std::unique_ptr<oci::Source>> siblings;
+    for (unsigned i = 1; i < connections_of(settings_.exchange); ++i) siblings.push_back(source.sibling());
+    {
+        // Joined at the end of the block.
+        std::vector<std::jthread> threads;
+        for (auto& sibling : siblings) threads.emplace_back(&PieceFetch::work, this, std::ref(*sibling), false);
+        if (settings_.exchange != nullptr) threads.emplace_back(&PieceFetch::listen, this);
+        work(source, true);
+    }
+    if (!failure_) return;
+    for (uint32_t piece : arrivals_.wanted()) arrivals_.set_failed(piece);
+    std::rethrow_exception(failure_);
+}
+
+void PieceFetch::fail(std::exception_ptr failure) {
+    {
+        std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::move(failure);
+        failed_ = true;
+    }
+    if (settings_.exchange != nullptr) settings_.exchange->wake();
+}
+
+/// While a start goes on, the registry is left to what it waits for, here and on other nodes.
+PieceOrder::UpTo PieceFetch::up_to() {
+    if (start_.is_over(Clock::now(), arrivals_.wishes(), order_.lacks_profile())) return PieceOrder::UpTo::rest;
+    bool is_alone = settings_.exchange == nullptr || settings_.exchange->neighbours().empty();
+    return is_alone ? PieceOrder::UpTo::behind : PieceOrder::UpTo::profile;
+}
+
+/// Waits for something to do. Nothing when all is here.
+std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
+    for (;;) {
+        uint32_t seen = arrivals_.wishes();
+        {
+            std::lock_guard lock(mutex_);
+            if (order_.is_complete()) return std::nullopt;
+            auto far = only_wanted ? PieceOrder::UpTo::wanted : up_to();
+            if (auto run = order_.next(arrivals_.wanted(), far)) return run;
+        }
+        if (stopped()) throw Error(cat(settings_.what, ": stopped"));
+        arrivals_.wait_for_wish(seen, only_wanted ? look_again : look_again / 4);
+    }
+}
+
+void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
+    try {
+        share::ChunkClient client;
+        while (auto run = next(only_wanted)) fetch(source, client, *run);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+/// To all neighbours, also those that become some since another node has gone.
+void PieceFetch::listen() noexcept {
+    try {
+        std::vector<std::jthread> threads;
+        std::set<unsigned> heard;
+        for (; !is_over(); std::this_thread::sleep_for(look_again / 4))
+            for (unsigned node : settings_.exchange->neighbours())
+                if (heard.insert(node).second) threads.emplace_back(&PieceFetch::listen_to, this, node);
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+/// All that comes from a neighbour of its own accord.
+void PieceFetch::listen_to(unsigned node) noexcept {
+    try {
+        share::ChunkClient client;
+        auto take = [&](uint32_t piece, std::string_view bytes) {
+            wait_for_turn(false, {piece, 1}, bytes.size());
+            take_from_node(piece, bytes);
+        };
+        auto over = [&] { return is_over(); };
+        do settings_.exchange->take_all(client, node, take, over);
+        while (settings_.exchange->wait_for_more(node, over));
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+bool PieceFetch::is_over() {
+    std::lock_guard lock(mutex_);
+    return stopped() || order_.is_complete();
+}
+
+bool PieceFetch::is_wanted(Arrivals::Pieces pieces) const {
+    std::vector<uint32_t> wanted = arrivals_.wanted();
+    auto first = std::ranges::lower_bound(wanted, pieces.first);
+    return first != wanted.end() && *first < pieces.first + pieces.count;
+}
+
+/// Before bytes that somebody may wait for by now.
+void PieceFetch::wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes) {
+    if (is_urgent) return;
+    leave_room(pieces);
+    // Another node may wait for it: that is not told of the profile, see PieceOrder::next().
+    if (settings_.exchange != nullptr && order_.is_in_profile(pieces.first)) return;
+    auto turn = throttle_.turn(bytes);
+    while (Clock::now() < turn && !stopped() && !is_wanted(pieces))
+        std::this_thread::sleep_until(std::min(turn, Clock::now() + std::chrono::milliseconds(20)));
+}
+
+/// What is waited for has the link to itself: the server is kept from sending more of this.
+void PieceFetch::leave_room(Arrivals::Pieces pieces) {
+    auto since = Clock::now();
+    while (urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(pieces))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+void PieceFetch::take_from_node(uint32_t piece, std::string_view bytes) {
+    if (arrivals_.is_here(piece)) return settings_.exchange->settle(piece, true);
+    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
+    bool is_new = take_piece(layer, piece, bytes, "another node");
+    if (is_new && settings_.from_nodes) settings_.from_nodes(bytes.size());
+}
+
+/// False when another one was faster.
+bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view bytes, const char* sender) {
+    const store::PartialLayer& layer = partial_.layers[number];
+    bool is_right = sums_.match(piece, bytes);
+    if (!is_right && settings_.exchange != nullptr) settings_.exchange->settle(piece, false);
+    if (!is_right)
+        throw Error(cat(settings_.what, ", layer ", layer.diff_id, ": ", sender,
+                        " sent other bytes than were published"));
+    uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
+    write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
+    bool was_wanted = arrivals_.is_wanted(piece);
+    arrivals_.set_here(piece);
+    if (settings_.exchange != nullptr) settings_.exchange->settle(piece, true);
+    std::unique_lock lock(mutex_);
+    last_progress_ = Clock::now();
+    if (!order_.set_here(piece)) return false;
+    if (settings_.taken) settings_.taken(number, bytes.size());
+    if (settings_.waited && was_wanted) settings_.waited(bytes.size());
+    bool is_last = order_.is_complete();
+    lock.unlock();
+    if (is_last && settings_.exchange != nullptr) settings_.exchange->wake();
+    return true;
+}
+
+/// `run` is shortened by what has come.
+void PieceFetch::read(oci::Source& source, PieceRun& run) {
+    const store::PartialLayer& layer = partial_.layers[run.layer];
+    const oci::PublishedLayer* published = artifact_.find(layer.diff_id);
+    uint64_t from = uint64_t{run.pieces.first - layer.first} * Arrivals::piece_size;
+    uint64_t size = std::min(layer.size - from, run.pieces.count * Arrivals::piece_size);
+    std::string piece;
+    uint64_t left = size;
+    source.read_range(published->squashfs, from, size, [&](std::string_view bytes) {
+        wait_for_turn(run.urgent, run.pieces, bytes.size());
+        while (!bytes.empty()) {
+            size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
+            std::string_view part = bytes.substr(0, wanted);
+            if (settings_.exchange != nullptr)
+                settings_.exchange->add_part(run.pieces.first, static_cast<uint32_t>(piece.size()), part);
+            piece += part;
+            bytes.remove_prefix(part.size());
+            if (part.size() < wanted) return;
+            take_piece(run.layer, run.pieces.first, piece, "the registry");
+            left -= piece.size();
+            piece.clear();
+            ++run.pieces.first, --run.pieces.count;
+        }
+    });
+}
+
+/// `run` is shortened by what has come.
+void PieceFetch::read_from_node(share::ChunkClient& client, PieceRun& run) {
+    settings_.exchange->take(
+        client, *run.from, run.pieces,
+        [&](uint32_t piece, std::string_view bytes) {
+            if (piece != run.pieces.first || run.pieces.count == 0) throw Error("it sends pieces in a wrong order");
+            take_from_node(piece, bytes);
+            ++run.pieces.first, --run.pieces.count;
+        },
+        [&] { return stopped(); });
+}
+
+/// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
+void PieceFetch::fetch(oci::Source& source, share::ChunkClient& client, PieceRun run) {
+    Counted counted(urgent_, run.urgent);
+    // What does not come from there is the registry's.
+    if (run.from) read_from_node(client, run);
+    for (unsigned wrong = 0; run.pieces.count > 0;) try {
+            read(source, run);
+        } catch (const SysError&) {
+            throw;  // of this machine's disk
+        } catch (const oci::NoRanges&) {
+            throw;
+        } catch (const Error& problem) {
+            if (stopped()) throw;
+            bool passes = dynamic_cast<const oci::Unreachable*>(&problem) != nullptr;
+            if (!passes && source.pass_over_senders().empty() && ++wrong == wrong_limit) throw;
+            {
+                std::lock_guard lock(mutex_);
+                if (Clock::now() - last_progress_ > settings_.patience) throw;
+            }
+            std::this_thread::sleep_for(look_again);
+        }
+}
+
+}  // namespace
+
+void fetch_pieces(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
+                  const std::vector<uint32_t>& profile, oci::Source& source, const PieceFetchSettings& settings) {
+    PieceFetch(partial, artifact, sums, profile, settings).run(source);
+}
+
+}  // namespace berth::pull
