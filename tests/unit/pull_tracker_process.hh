@@ -13,7 +13,7 @@
 #include "runtime/base/random_word.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/nodes/protocol/agreement.hh"
-#include "runtime/pull/nodes/tracker/server.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/request/frozen.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"
@@ -72,7 +72,7 @@ class TrackerProcess {
         char program[] = "agree";
         char* words[] = {program, number.data(), nullptr};
         try {
-            share::agree_command(2, words);
+            agree_command(2, words);
         } catch (const std::exception&) {
         }
         ::_exit(1);

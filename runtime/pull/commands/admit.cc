@@ -12,6 +12,7 @@
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/image/admission.hh"
 #include "runtime/pull/image/settings.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -1,5 +1,4 @@
-#include "runtime/pull/commands/cdi.hh"
-
+// `berth-pull cdi`: reads and writes CDI specifications for berth, which is not linked with a parser of JSON.
 #include <iostream>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -24,6 +24,7 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/squash/format/image_file.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

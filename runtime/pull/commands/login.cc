@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iostream>
 #include <optional>
 
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/auth/credentials_store.hh"
+#include "runtime/pull/commands/arguments.hh"
+#include "runtime/base/environment.hh"
 
 namespace berth::pull {
 
@@ -102,6 +105,16 @@ std::string logout(const std::string& registry, const oci::CredentialPlaces& pla
         throw Error(cat("logout of ", printable(host), ": there is no login for it in ",
                         printable(places.docker_folder, 4096), "/config.json"));
     return cat("logged out of ", printable(host));
+}
+
+int keep_login(const Arguments& arguments) {
+    plan::Site site = site_of(arguments);
+    oci::CredentialPlaces places = credential_places(environment_of_this_process(), site);
+    if (arguments.login.empty()) return std::cerr << logout(arguments.logout, places) << '\n', 0;
+    oci::RegistryOptions options = registry_options(site, arguments.login);
+    options.plain_http.insert(arguments.plain_http.begin(), arguments.plain_http.end());
+    std::cerr << login(arguments.login, arguments.user, arguments.password_from_input, options, places) << '\n';
+    return 0;
 }
 
 }  // namespace berth::pull

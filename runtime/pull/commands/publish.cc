@@ -12,6 +12,7 @@
 #include "runtime/pull/publish/prune.hh"
 #include "runtime/pull/publish/publish.hh"
 #include "runtime/pull/publish/sign.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -1,5 +1,4 @@
 // The command line of `berth report`.
-#include "runtime/pull/report/report.hh"
 
 #include <cstdio>
 #include <string>
@@ -13,6 +12,7 @@
 #include "runtime/pull/report/model.hh"
 #include "runtime/pull/report/read_events.hh"
 #include "runtime/pull/report/text.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -3,6 +3,7 @@
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/commands/save_process.hh"
 #include "runtime/pull/export/save.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -10,6 +10,7 @@
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/telemetry/event_cause.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -7,6 +7,7 @@
 #include "runtime/pull/export/sif.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -1,6 +1,4 @@
 // `berth-pull sif-verify` and `sif-key-...`: what `apptainer verify` and `key` do, whose command lines these are.
-#include "runtime/pull/commands/sif_signatures.hh"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,6 +20,7 @@
 #include "runtime/trust/keyring_file.hh"
 #include "runtime/trust/sif.hh"
 #include "runtime/trust/sif_envelope.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -7,6 +7,7 @@
 #include "runtime/config/command_line.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/publish/sign.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

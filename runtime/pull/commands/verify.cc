@@ -14,6 +14,7 @@
 #include "runtime/pull/verify/verify.hh"
 #include "runtime/pull/verify/verify_deep.hh"
 #include "runtime/pull/verify/verify_file.hh"
+#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

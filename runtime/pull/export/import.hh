@@ -15,9 +15,6 @@ namespace berth::pull {
 void import_image(const store::Store& store, const Digest& digest, const plan::Reference& reference,
                   const std::string& path, const ImportOptions& options, Meter& meter);
 
-/// `berth-pull import`: the command line of all this.
-int import_command(int argc, char** argv);
-
 /// Makes the file `path` of the open squashfs or SIF file `file`, which lies at `from`. What need not be written anew
 /// is copied: a SIF file that is to be one, with all that is in it. Returns the digest of the image that it was made
 /// of, as far as it says so. Throws Error for what is neither.

@@ -25,7 +25,4 @@ struct SaveRequest {
 /// belong together. The file appears whole and durable, or not at all. Starts threads. Throws Error.
 void save_container(const SaveRequest& request, const std::string& path, const ImportOptions& options);
 
-/// `berth-pull save`: the command line of all this.
-int save_command(int argc, char** argv);
-
 }  // namespace berth::pull

@@ -31,10 +31,4 @@ struct PushedSif {
 PushedSif push_sif(const std::string& path, const plan::Reference& reference, std::vector<std::string> annotations,
                    const oci::RegistryOptions& options, Meter& meter);
 
-/// `berth-pull sif-push`.
-int sif_push_command(int argc, char** argv);
-
-/// `berth-pull sif`: the command line of both.
-int sif_command(int argc, char** argv);
-
 }  // namespace berth::pull

@@ -59,9 +59,6 @@ struct FileVerdict {
 FileVerdict check_file(const SignatureRules& rules, const std::string& path, int file,
                        trust::SifContents::Progress progress);
 
-/// `berth-pull admit`.
-int admit_command(int argc, char** argv);
-
 /// The image as policies find it; paths are followed to where they lead.
 trust::Subject policy_subject(const plan::Reference& reference);
 

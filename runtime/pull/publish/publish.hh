@@ -23,7 +23,4 @@ struct PublishedImage {
 PublishedImage publish_image(const store::Store& store, const plan::Reference& image, const Options& options,
                              const plan::Reference& repository, bool anew, Meter& meter);
 
-/// `berth publish`.
-int publish_command(int argc, char** argv);
-
 }  // namespace berth::pull

@@ -14,7 +14,4 @@ namespace berth::pull {
 std::vector<Digest> sign_image(const plan::Reference& reference, const trust::PrivateKey& key,
                                const oci::RegistryOptions& options);
 
-/// `berth sign`.
-int sign_command(int argc, char** argv);
-
 }  // namespace berth::pull

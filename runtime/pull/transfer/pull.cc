@@ -477,6 +477,24 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
     return pull(store, reference, options, meter, none);
 }
 
+Completed finish_early(const store::Store& store, const plan::Reference& image, Options options,
+                       const Afterwards& started, Meter& meter) {
+    const Digest& manifest = *started.early;
+    options.policy = Policy::missing;
+    options.early = false;
+    options.prove_later = true;
+    options.known = started.documents;
+    options.share = started.place;
+    Completed out = complete_early(store, image, manifest, options, meter);
+    options.share.reset();
+    Afterwards rest;
+    pull(store, image, options, meter, rest);
+    note_origins(store, manifest, out.origins);
+    store::remove_partial(store, manifest);
+    if (!out.unproved) out.unproved = std::move(rest.unproved);
+    return out;
+}
+
 Digest digest_now(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter) {
     return Pull(store, reference, options, meter).digest();
 }

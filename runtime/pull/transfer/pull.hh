@@ -8,6 +8,7 @@
 
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/image/options.hh"
+#include "runtime/pull/lazy/early.hh"
 #include "runtime/pull/layers/unproved.hh"
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/request/reference.hh"
@@ -47,6 +48,11 @@ Digest pull(const store::Store& store, const plan::Reference& reference, const O
 /// The same with the lines that suit a log.
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options,
                  const Progress& progress);
+
+/// What a start that did not wait for its layers has left: brings them, and makes `image`, with its digest, one of the
+/// store. `options` are those of the pull that `started` is of. Throws Error.
+Completed finish_early(const store::Store& store, const plan::Reference& image, Options options,
+                       const Afterwards& started, Meter& meter);
 
 /// What the image's name means by the policy, without bringing it: the digest of the store, of the registry, or the
 /// store's where the registry cannot answer, with a warning. Throws Error.

@@ -28,8 +28,4 @@ struct Verified {
 /// Error when the store cannot be read or written.
 Verified verify(const store::Store& store, Meter& meter);
 
-/// `berth-pull verify`: the command line of all this. Exit code 0: all is well, or was mended; 1: something is damaged
-/// or missing.
-int verify_command(int argc, char** argv);
-
 }  // namespace berth::pull

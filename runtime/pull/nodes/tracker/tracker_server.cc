@@ -1,22 +1,14 @@
-#include "runtime/pull/nodes/tracker/server.hh"
+#include "runtime/pull/nodes/tracker/tracker_server.hh"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdlib>
+#include <chrono>
 #include <unordered_map>
+#include <utility>
 
-#include "runtime/base/error.hh"
 #include "runtime/base/random_word.hh"
-#include "runtime/base/text.hh"
 #include "runtime/pull/nodes/protocol/agreement.hh"
 #include "runtime/pull/nodes/protocol/session.hh"
 #include "runtime/pull/nodes/tracker/connections.hh"
 #include "runtime/pull/nodes/tracker/tracker.hh"
-#include "runtime/request/frozen.hh"
 
 namespace berth::pull::share {
 
@@ -107,31 +99,10 @@ class Server {
     bool is_busy_ = false;
 };
 
-/// The standard input as a listening socket that does not block.
-Fd listening_input() {
-    int is_listening = 0;
-    socklen_t size = sizeof is_listening;
-    int flags = ::fcntl(STDIN_FILENO, F_GETFL);
-    if (::getsockopt(STDIN_FILENO, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0 || is_listening == 0)
-        return Fd();
-    if (::fcntl(STDIN_FILENO, F_SETFL, flags | O_NONBLOCK) != 0) throw SysError("taking srun's socket");
-    return Fd(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
-}
-
 }  // namespace
 
-int agree_command(int argc, char** argv) {
-    uint64_t nodes = 0;
-    const char* secret = std::getenv(plan::secret_variable);
-    Fd listening = listening_input();
-    if (argc != 2 || !parse_number(argv[1], UINT32_MAX, nodes) || secret == nullptr || !listening)
-        throw Error("berth agree NODES is for srun, which gives it a socket and a secret");
-    // The secret is for no other process of the user, among which those of an image may be.
-    ::prctl(PR_SET_DUMPABLE, 0);
-    // It is srun's, whatever becomes of that.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() == 1) return 0;
-    Server(std::move(listening), secret, static_cast<unsigned>(nodes)).run();
+void serve_tracker(Fd listening, const std::string& secret, unsigned nodes) {
+    Server(std::move(listening), secret, nodes).run();
 }
 
 }  // namespace berth::pull::share
