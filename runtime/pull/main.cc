@@ -74,8 +74,7 @@ int main(int argc, char** argv) {
     pull::Arguments arguments;
     if (auto code = pull::parse(argc, argv, arguments)) return *code;
     prepare_process(arguments.output);
-    if (arguments.of_login)
-        return run("login", arguments.output, [&] { return pull::keep_login(arguments); });
+    if (arguments.of_login) return run("login", arguments.output, [&] { return pull::keep_login(arguments); });
     if (arguments.resolve) return run("resolve", arguments.output, [&] { return pull::resolve_tag(arguments); });
     return pull::pull_image(arguments);
 }

@@ -19,8 +19,7 @@ std::optional<int> parse(int argc, char** argv, Arguments& arguments) {
     line.option("--policy", arguments.policy, "newer (default), missing, always or never");
     line.option("--plain-http", arguments.plain_http, "registry without TLS (loopback always)");
     line.option("--site", arguments.site, "site file, for the settings of registries");
-    line.option("--setting", arguments.settings,
-                "BERTH_SECTION_KEY=VALUE, overrides the variable of that name");
+    line.option("--setting", arguments.settings, "BERTH_SECTION_KEY=VALUE, overrides the variable of that name");
     line.option("--threads", arguments.threads, "that compress, at most; 0: one for each CPU").at_most(1024);
     line.option("--keep-bytes", arguments.keep_bytes, "what the store may keep after the pull; 0: no limit");
     line.option("--keep-days", arguments.keep_days, "days without use after which images are removed then; 0: never");

@@ -1,4 +1,6 @@
 // `berth-pull` itself: brings one image into a store, and does afterwards what its step still needs.
+#include "runtime/pull/transfer/pull.hh"
+
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,7 +21,6 @@
 #include "runtime/pull/commands/arguments.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/nodes/peer/member.hh"
-#include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 
 namespace berth::pull {
@@ -203,6 +204,8 @@ void PullCommand::prove_layers(const Unproved& unproved) try {
 
 }  // namespace
 
-int pull_image(const Arguments& arguments) { return PullCommand(arguments).run(); }
+int pull_image(const Arguments& arguments) {
+    return PullCommand(arguments).run();
+}
 
 }  // namespace berth::pull

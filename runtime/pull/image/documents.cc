@@ -11,11 +11,11 @@ const SharedDocument* find_type(const DocumentList& documents, std::string_view 
     return found == documents.end() ? nullptr : &*found;
 }
 
-SharedSource::SharedSource(std::unique_ptr<oci::Source> registry, std::vector<SharedDocument> known)
-    : registry_(std::move(registry)) {
-    // Another node's word for what the bytes are counts for nothing.
-    for (SharedDocument& document : known)
-        if (oci::sha256_of(document.bytes) == document.digest) documents_.push_back(std::move(document));
+/// Another node's word for what the bytes are counts for nothing.
+void SharedSource::learn(const DocumentList& known) {
+    for (const SharedDocument& document : known)
+        if (find(document.digest) == nullptr && oci::sha256_of(document.bytes) == document.digest)
+            documents_.push_back(document);
 }
 
 const SharedDocument* SharedSource::find(const Digest& digest) const {

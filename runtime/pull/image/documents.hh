@@ -22,11 +22,15 @@ const SharedDocument* find_type(const DocumentList& documents, std::string_view 
 /// blobs that went through it.
 class SharedSource : public oci::Source {
   public:
-    SharedSource(std::unique_ptr<oci::Source> registry, std::vector<SharedDocument> known);
+    explicit SharedSource(std::unique_ptr<oci::Source> registry) : registry_(std::move(registry)) {}
 
-    /// What went through it, and what it was made with.
-    const std::vector<SharedDocument>& documents() const { return documents_; }
+    /// From now on these are at hand. Those whose bytes are not what their digest says are passed over.
+    void learn(const DocumentList& known);
 
+    /// What went through it, and what it has learnt.
+    const DocumentList& documents() const { return documents_; }
+
+    using oci::Source::manifest;
     std::optional<oci::Resolution> resolve() override { return registry_->resolve(); }
     oci::Document manifest(const std::optional<Digest>& digest) override;
     std::string blob(const oci::Descriptor& blob) override;
@@ -39,7 +43,7 @@ class SharedSource : public oci::Source {
     const SharedDocument* find(const Digest& digest) const;
 
     std::unique_ptr<oci::Source> registry_;
-    std::vector<SharedDocument> documents_;
+    DocumentList documents_;
 };
 
 }  // namespace berth::pull::share

@@ -31,7 +31,8 @@ std::unique_ptr<share::Member> meet_others(const Options& options, const Digest&
     return std::make_unique<share::Member>(settings_of(options, digest, what, meter));
 }
 
-share::DocumentList documents_to_tell(const Told& told) {
+share::DocumentList documents_to_tell(const share::SharedSource& image, const std::vector<trust::Signature>& found,
+                                      const Published* published) {
     constexpr size_t signatures_limit = 256 << 10;
     // In base64 it is a third more, which is below share::line_limit.
     size_t room = 11 << 20;
@@ -45,18 +46,18 @@ share::DocumentList documents_to_tell(const Told& told) {
         std::string bytes = trust::format_remembered(signatures);
         if (!signatures.empty() && bytes.size() <= signatures_limit) add({oci::sha256_of(bytes), type, bytes});
     };
-    for (const share::SharedDocument& document : told.image->documents()) add(document);
-    add_signatures(told.signatures, share::signatures_type);
-    if (told.published == nullptr || told.published_source == nullptr) return out;
-    add({oci::sha256_of(told.published->document), share::published_type, told.published->document});
-    add_signatures(told.published->signatures, share::published_signatures_type);
-    for (const share::SharedDocument& document : told.published_source->documents()) add(document);
+    for (const share::SharedDocument& document : image.documents()) add(document);
+    add_signatures(found, share::signatures_type);
+    if (published == nullptr) return out;
+    add({oci::sha256_of(published->document), share::published_type, published->document});
+    add_signatures(published->signatures, share::published_signatures_type);
+    for (const share::SharedDocument& document : published->source->documents()) add(document);
     return out;
 }
 
 share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
                                       const std::vector<trust::Signature>& signatures) {
-    share::DocumentList out = documents_to_tell({&source, signatures, nullptr, nullptr});
+    share::DocumentList out = documents_to_tell(source, signatures, nullptr);
     std::erase_if(out, [&](const share::SharedDocument& document) {
         return document.content_type != share::signatures_type &&
                std::ranges::find(wanted, document.digest) == wanted.end();

@@ -18,16 +18,11 @@ namespace berth::pull {
 std::unique_ptr<share::Member> meet_others(const Options& options, const Digest& digest, const std::string& what,
                                            Meter& meter);
 
-/// What one node of a step tells the others of an image.
-struct Told {
-    const share::SharedSource* image = nullptr;  ///< which has asked for its manifest and config
-    const std::vector<trust::Signature>& signatures;
-    const Published* published = nullptr;        ///< null: nothing of it
-    /// Which has asked for what a start needs of that.
-    const share::SharedSource* published_source = nullptr;
-};
-/// With the signatures, so that not every node asks for them. What would make a message too long is left out.
-share::DocumentList documents_to_tell(const Told& told);
+/// What one node of a step tells the others of an image: what it has asked `image`, and the source of `published`,
+/// which may be null, for, and the signatures, so that not every node asks for them. What would make a message too long
+/// is left out.
+share::DocumentList documents_to_tell(const share::SharedSource& image, const std::vector<trust::Signature>& signatures,
+                                      const Published* published);
 /// What a further pull of the image need not ask for (Options::known): its signatures, and of what went through
 /// `source` that with one of these digests.
 share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,

@@ -161,8 +161,10 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     check_sizes(artifact, options.limits, what);
     Published out{.artifact = std::move(artifact),
                   .place = *repository,
-                  .source = oci::make_registry_source(*repository, there.registry),
+                  .source = std::make_unique<share::SharedSource>(
+                      oci::make_registry_source(*repository, there.registry)),
                   .document = std::move(*found)};
+    if (known != nullptr) out.source->learn(*known);
     out.is_trusted = is_signed(store, out, there, known, meter);
     return out;
 } catch (const Error& problem) {

@@ -20,7 +20,7 @@ namespace berth::pull {
 struct Published {
     oci::Artifact artifact;
     plan::Reference place;
-    std::unique_ptr<oci::Source> source;
+    std::unique_ptr<share::SharedSource> source;
     bool is_trusted = false;  ///< a key of the site's has signed it: layers may be used before they are proved
     std::string document = {};                        ///< the artifact's manifest
     std::vector<trust::Signature> signatures = {};    ///< that were found of it

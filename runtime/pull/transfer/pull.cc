@@ -13,7 +13,7 @@
 #include "runtime/pull/image/documents.hh"
 #include "runtime/pull/image/open_source.hh"
 #include "runtime/pull/image/stored.hh"
-#include "runtime/pull/layers/layers.hh"
+#include "runtime/pull/layers/fetch.hh"
 #include "runtime/pull/layers/meeting.hh"
 #include "runtime/pull/layers/published.hh"
 #include "runtime/pull/lazy/early.hh"
@@ -38,7 +38,6 @@ class Pull {
         : store_(store),
           reference_(reference),
           options_(options),
-          policy_(options.policy),
           meter_(meter),
           what_(cat("image ", printable(reference.text(), 1024))),
           record_(record_of(reference, options, meter)),
@@ -52,11 +51,11 @@ class Pull {
     /// True when run() has brought something.
     bool has_fetched() const { return fetched_; }
     Afterwards take_afterwards() {
-        Afterwards out{std::move(member_), std::move(unproved_), early_};
+        Afterwards out{std::move(nodes_), std::move(unproved_), early_};
         // Its pieces come with the nodes in a conversation of their own.
         if (early_) {
+            if (out.member->has_met()) out.place = options_.share;
             out.member.reset();
-            if (was_shared_) out.place = options_.share;
             out.documents = documents_of_image();
         }
         out.admitted = admission_.admitted();
@@ -65,9 +64,12 @@ class Pull {
 
   private:
     share::DocumentList documents_of_image() const;
+    /// One node tells the others of the step what it has asked the registry for.
+    bool tells_others() const { return nodes_->has_met() && !known_; }
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
     void prepare_options();
-    oci::Source& source();
+    share::SharedSource& source();
+    void learn(const share::DocumentList& documents);
     std::optional<Digest> without_asking() const;
     Digest resolve();
     Digest ask();
@@ -93,25 +95,20 @@ class Pull {
     const store::Store& store_;
     const plan::Reference& reference_;
     Options options_;
-    Policy policy_;
     Meter& meter_;
     std::string what_;
     std::atomic<bool> stop_ = false;
     bool fetched_ = false;
     std::string etag_;
     plan::Reference record_;  ///< what the store remembers the answer under
-    std::unique_ptr<oci::Source> source_;
-    std::unique_ptr<share::Member> member_;
+    std::unique_ptr<share::SharedSource> source_;
+    std::unique_ptr<share::Member> nodes_ = std::make_unique<share::Member>();  ///< the step's other nodes
+    std::optional<share::DocumentList> known_;  ///< what one of them has told; nothing: this one is to
     std::optional<Unproved> unproved_;
-    bool was_shared_ = false;             ///< the step's other nodes were met
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
     std::optional<Published> published_;
     bool is_published_known_ = false;     ///< `published_` says what there is, or that there is nothing
-    const share::SharedSource* remembering_ = nullptr;       ///< what `source_` is, or is made of, for early starts
-    const share::SharedSource* shared_ = nullptr;            ///< what `source_` is with the step's other nodes
-    const share::SharedSource* shared_published_ = nullptr;  ///< the same of `published_`
-    std::optional<share::DocumentList> known_;               ///< what another node has told; nothing: this one is to
     Admission admission_;
 };
 
@@ -125,33 +122,32 @@ void Pull::prepare_options() {
     registry.retrying = [this](std::chrono::milliseconds delay, const std::string& reason) {
         meter_.retry(delay, reason);
         // The other nodes of the step wait for it as well.
-        if (member_) member_->be_at_work(delay + after_retry);
+        nodes_->be_at_work(delay + after_retry);
     };
     // With an image to fall back on, a start does not wait for a registry that is down.
-    auto known = policy_ == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
+    auto known = options_.policy == Policy::newer && !is_local() ? store_.digest_of(record_) : std::nullopt;
     if (known && store_.has_image(*known)) registry.head_retries = 0;
 }
 
 /// Opened only when something is asked of it: to open an archive can mean to unpack it.
-oci::Source& Pull::source() {
+share::SharedSource& Pull::source() {
     if (source_) return *source_;
-    source_ = open_source(store_, reference_, record_, options_, meter_);
-    if (options_.early || !options_.known.empty()) {
-        auto remembering = std::make_unique<share::SharedSource>(std::move(source_), options_.known);
-        remembering_ = remembering.get();
-        source_ = std::move(remembering);
-        admission_.offer(options_.known, share::signatures_type);
-    }
+    source_ = std::make_unique<share::SharedSource>(open_source(store_, reference_, record_, options_, meter_));
+    learn(options_.known);
     return *source_;
+}
+
+void Pull::learn(const share::DocumentList& documents) {
+    source_->learn(documents);
+    admission_.offer(documents, share::signatures_type);
 }
 
 /// Of one that starts early.
 share::DocumentList Pull::documents_of_image() const {
-    const share::SharedSource* source = shared_ != nullptr ? shared_ : remembering_;
-    if (source == nullptr || !chain_) return {};
+    if (!source_ || !chain_) return {};
     std::vector<Digest> wanted = chain_->indexes;
     wanted.insert(wanted.end(), {chain_->document.digest, chain_->manifest.config.digest});
-    return documents_to_keep(*source, wanted, admission_.signatures());
+    return documents_to_keep(*source_, wanted, admission_.signatures());
 }
 
 Digest Pull::run() {
@@ -203,15 +199,14 @@ bool Pull::prepare_start() {
     const Digest& manifest = chain_->document.digest;
     Lock turn = store_.lock(oci::sha256_of(cat("preparing ", manifest)));
     bool is_prepared = store::find_partial(store_, manifest, store::Access::read).has_value();
-    bool is_teller = shared_ != nullptr && !known_;
-    if (is_prepared && !is_teller) return true;
+    if (is_prepared && !tells_others()) return true;
     check_size(chain_->manifest, options_.limits, what_);
     oci::ImageDescription image =
         oci::parse_config(source().blob(chain_->manifest.config), chain_->manifest.layers.size(), what_);
     find_published_layers();
     if (is_prepared && published_) read_early_parts(*published_);
     return is_prepared || (published_ && prepare_early(store_, *published_, manifest, image.diff_ids,
-                                                       shared_ != nullptr, meter_));
+                                                       nodes_->has_met(), meter_));
 }
 
 /// With the step's other nodes, one of them asks for what describes these layers.
@@ -219,11 +214,6 @@ void Pull::find_published_layers() {
     const share::DocumentList* known = known_ ? &*known_ : nullptr;
     published_ = find_published(store_, reference_, chain_->document.digest, options_, meter_, known);
     is_published_known_ = true;
-    if (!published_ || shared_ == nullptr) return;
-    auto shared = std::make_unique<share::SharedSource>(std::move(published_->source),
-                                                        known_.value_or(share::DocumentList()));
-    shared_published_ = shared.get();
-    published_->source = std::move(shared);
 }
 
 /// One that is here already, or has just come: it may have come before the policy, or under another name.
@@ -236,7 +226,7 @@ void Pull::admit_stored(const Digest& digest) {
 }
 
 Digest Pull::run_for_other_machine() {
-    if (policy_ == Policy::never)
+    if (options_.policy == Policy::never)
         throw Error(cat(what_, " for ", options_.machine->architecture,
                         ": the store knows images for this machine only by name, and the pull policy is never; use "
                         "another policy"));
@@ -269,11 +259,12 @@ Digest Pull::digest() {
 
 /// What the policy lets run without a request.
 std::optional<Digest> Pull::without_asking() const {
-    bool may_ask = policy_ == Policy::always || (policy_ == Policy::newer && !reference_.digest && !is_local());
+    bool may_ask = options_.policy == Policy::always ||
+                   (options_.policy == Policy::newer && !reference_.digest && !is_local());
     if (may_ask) return std::nullopt;
     auto digest = store_.digest_of(record_);
     if (digest && is_complete(store_, *digest)) return digest;
-    if (policy_ == Policy::never && !is_local())
+    if (options_.policy == Policy::never && !is_local())
         throw Error(cat(what_, ": not in the store ", store_.path(), ", and the pull policy is never; pull it first"));
     return std::nullopt;
 }
@@ -282,7 +273,7 @@ Digest Pull::resolve() {
     try {
         return ask();
     } catch (const oci::Unreachable& problem) {
-        if (policy_ != Policy::newer) throw;
+        if (options_.policy != Policy::newer) throw;
         return fall_back(problem);
     }
 }
@@ -290,7 +281,7 @@ Digest Pull::resolve() {
 Digest Pull::ask() {
     const std::optional<Digest>& digest = record_.digest;
     // A digest says all that a HEAD would; `always` wants to know whether the registry still has it.
-    if (digest && policy_ != Policy::always) return *digest;
+    if (digest && options_.policy != Policy::always) return *digest;
     if (!is_local()) meter_.begin(Phase::asking, cat("asking ", reference_.registry, " about ", what_));
     if (auto answer = source().resolve()) {
         if (digest && answer->digest != *digest)
@@ -337,7 +328,7 @@ Chain Pull::fetch_documents(const Digest& digest) {
     std::optional<Chain> out;
     telling_documents([&] {
         out = find_manifest(digest);
-        if (shared_ == nullptr || known_) return;
+        if (!tells_others()) return;
         source().blob(out->manifest.config);
         admission_.check(out->document.digest, out->document.bytes);
     });
@@ -346,13 +337,13 @@ Chain Pull::fetch_documents(const Digest& digest) {
 
 /// `work` brings the documents where this node is to tell them.
 void Pull::telling_documents(const std::function<void()>& work) {
-    if (shared_ == nullptr || known_) return work();
+    if (!tells_others()) return work();
     try {
         work();
-        member_->tell_documents(documents_to_tell({shared_, admission_.signatures(),
-                                                   published_ ? &*published_ : nullptr, shared_published_}));
+        nodes_->tell_documents(
+            documents_to_tell(*source_, admission_.signatures(), published_ ? &*published_ : nullptr));
     } catch (const Error& problem) {
-        member_->fail_documents(problem.what());
+        nodes_->fail_documents(problem.what());
         throw;
     }
 }
@@ -361,23 +352,18 @@ void Pull::telling_documents(const std::function<void()>& work) {
 void Pull::begin_sharing(const Digest& digest) try {
     if (!options_.share || is_local() || options_.machine) return;
     meter_.begin(Phase::asking, cat("asking the other nodes of the step for ", what_));
-    member_ = meet_others(options_, digest, what_, meter_);
-    was_shared_ = true;
-    known_ = member_->documents();
-    if (known_) admission_.offer(*known_, share::signatures_type);
+    nodes_ = meet_others(options_, digest, what_, meter_);
+    known_ = nodes_->documents();
     source();
-    auto shared = std::make_unique<share::SharedSource>(std::move(source_), known_.value_or(share::DocumentList()));
-    shared_ = shared.get();
-    source_ = std::move(shared);
+    if (known_) learn(*known_);
 } catch (const Error& problem) {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
-    member_.reset();
-    was_shared_ = false;
+    nodes_ = std::make_unique<share::Member>();
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.
 void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest& manifest) {
-    if (!member_) return;
+    if (!nodes_->has_met()) return;
     std::vector<Digest> withheld = store_.unproved();
     std::erase_if(withheld, [&](const Digest& layer) {
         bool is_of_image = std::find(image.diff_ids.begin(), image.diff_ids.end(), layer) != image.diff_ids.end();
@@ -393,14 +379,14 @@ void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest&
         layers.push_back({image.diff_ids[i], manifest.layers[i].size,
                           is_withheld ? Fd() : store_.open_layer(image.diff_ids[i])});
     }
-    member_->join(std::move(layers));
-    for (const Digest& layer : withheld) member_->leave_to_others(layer, "it has still to be proved here");
+    nodes_->join(std::move(layers));
+    for (const Digest& layer : withheld) nodes_->leave_to_others(layer, "it has still to be proved here");
 }
 
 /// Whether any of the layers is not for other nodes to bring.
 bool Pull::brings_any(const std::vector<MissingLayer>& missing) const {
     return std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) {
-        return !member_ || member_->role(layer.diff_id) != share::Member::Role::receive;
+        return nodes_->role(layer.diff_id) != share::Member::Role::receive;
     });
 }
 
@@ -421,19 +407,18 @@ void Pull::fetch_image(const Chain& chain) {
         else if (!known)
             missing.push_back({chain.manifest.layers[i], diff_id});
     }
-    std::optional<Published> published = std::move(published_);
     const Digest& manifest = chain.document.digest;
     if (brings_any(missing) && !is_published_known_)
-        published = find_published(store_, reference_, manifest, options_, meter_);
-    Fetched fetched = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_,
-                                   {member_.get(), published ? &*published : nullptr});
+        published_ = find_published(store_, reference_, manifest, options_, meter_);
+    Fetched fetched = fetch_layers(store_, source(), missing, {options_.limits, stop_, what_}, meter_, *nodes_,
+                                   published_ ? &*published_ : nullptr);
     meter_.begin(Phase::merging, cat("merging the ", image.diff_ids.size(), " layers of ", what_));
     store_.publish_image(manifest, {chain.document.bytes, config, make_index(store_, image, what_)});
     note_origins(store_, manifest, fetched.origins);
     if (fetched.unproved.empty()) return;
     // The source's options would lead to this object, which ends before.
-    auto again = oci::make_registry_source(published->place, options_.artifacts.registry(published->place));
-    unproved_ = Unproved{what_, std::move(published->artifact), std::move(again), std::move(fetched.unproved)};
+    auto again = oci::make_registry_source(published_->place, options_.artifacts.registry(published_->place));
+    unproved_ = Unproved{what_, std::move(published_->artifact), std::move(again), std::move(fetched.unproved)};
 }
 
 void Pull::remember_tag(const Digest& digest) const {

@@ -77,6 +77,7 @@ SourceList::Lists sources_in(const LayerRole& role, const std::vector<Peer>& pee
 }  // namespace
 
 struct Member::Impl {
+    Impl() : is_alone(true), is_ended(true) {}
     explicit Impl(NodeSettings its);
     ~Impl();
 
@@ -97,13 +98,13 @@ struct Member::Impl {
     KnownLayer& known(const Digest& diff_id) { return layers[index_of(diff_id)]; }
 
     NodeSettings settings;
-    NodeLink link;
+    std::optional<NodeLink> link;  ///< nothing where nobody is to be met
     std::atomic<uint64_t> registry_bytes = 0, received_bytes = 0;
     std::atomic<std::chrono::steady_clock::time_point> at_work_until = {};
 
     mutable std::mutex mutex;  ///< of what follows
     std::condition_variable changed;
-    bool is_alone = false, has_plan = false, is_ended = false, must_fetch = false;
+    bool is_alone = false, is_ended = false, has_plan = false, must_fetch = false;
     std::optional<std::vector<SharedDocument>> documents;
     std::vector<KnownLayer> layers;  ///< not changed after join() but for roles
     std::map<Digest, unsigned> places;
@@ -114,7 +115,7 @@ struct Member::Impl {
 };
 
 Member::Impl::Impl(NodeSettings its) : settings(std::move(its)), link(settings) {
-    link.join(
+    link->join(
         false, [this](Message* message) { return hear(message); },
         [this](const std::string& reason) { be_alone(reason); });
     seeder = std::thread([this] { serve_stored(); });
@@ -128,13 +129,15 @@ Member::Impl::~Impl() {
             if (layer.growing) layer.growing->give_up();
         changed.notify_all();
     }
-    link.leave();
+    if (!link) return;
+    link->leave();
     seeder.join();
 }
 
 void Member::Impl::send(const Message& message) {
+    if (!link) return;
     try {
-        link.send(message);
+        link->send(message);
     } catch (const Error& error) {
         be_alone(error.what());
     }
@@ -149,7 +152,7 @@ void Member::Impl::be_alone(const std::string& reason) {
 }
 
 void Member::Impl::report_progress() {
-    Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = link.server().sent()};
+    Progress progress{.registry = registry_bytes, .peers = received_bytes, .sent = link->server().sent()};
     progress.is_at_work = std::chrono::steady_clock::now() < at_work_until.load();
     {
         std::lock_guard lock(mutex);
@@ -286,6 +289,7 @@ void Member::Impl::wait_for_turn(unsigned index) {
     set_coming(index, KnownLayer::Coming::yes);
 }
 
+Member::Member() : impl_(std::make_unique<Impl>()) {}
 Member::Member(NodeSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
 Member::~Member() = default;
 
@@ -312,7 +316,7 @@ void Member::join(std::vector<SharedLayer> layers) {
         have.has.push_back(bool(layer.file));
         impl_->places.emplace(layer.diff_id, static_cast<unsigned>(impl_->layers.size()));
         KnownLayer known{std::make_shared<GrowingLayer>(layer.diff_id), layer.size, std::move(layer.file)};
-        impl_->link.server().offer(known.growing);
+        impl_->link->server().offer(known.growing);
         impl_->layers.push_back(std::move(known));
     }
     if (impl_->is_alone) return;
@@ -331,6 +335,8 @@ Member::Role Member::role(const Digest& layer) const {
     return impl_->is_alone || place == impl_->places.end() ? Role::alone : impl_->layers[place->second].role;
 }
 
+bool Member::has_met() const { return impl_->link.has_value(); }
+
 GrowingLayer& Member::layer(const Digest& layer) const { return *impl_->known(layer).growing; }
 
 void Member::receive(const Digest& diff_id, int file, const std::function<void(uint64_t)>& received) {
@@ -338,7 +344,7 @@ void Member::receive(const Digest& diff_id, int file, const std::function<void(u
     KnownLayer& layer = impl.known(diff_id);
     unsigned index = impl.index_of(diff_id);
     ReceiveSettings settings{
-        .token = impl.link.token(),
+        .token = impl.link->token(),
         .limit = most_bytes(layer.size),
         .stop = impl.settings.stop,
         .complain =
@@ -393,9 +399,13 @@ void Member::tell_failed(const Digest& layer, const std::string& reason) {
     if (role(layer) != Role::alone) impl_->send(Alone{impl_->index_of(layer), reason});
 }
 
+void Member::give_up(const Digest& layer) {
+    if (impl_->places.contains(layer)) impl_->known(layer).growing->give_up();
+}
+
 void Member::leave_to_others(const Digest& layer, const std::string& reason) {
     if (role(layer) == Role::alone) return;
-    impl_->known(layer).growing->give_up();
+    give_up(layer);
     tell_failed(layer, reason);
 }
 
@@ -422,7 +432,7 @@ bool Member::is_shared() const {
 }
 
 Member::Counts Member::counts() const {
-    return {impl_->registry_bytes, impl_->received_bytes, impl_->link.server().sent()};
+    return {impl_->registry_bytes, impl_->received_bytes, impl_->link ? impl_->link->server().sent() : 0};
 }
 
 }  // namespace berth::pull::share

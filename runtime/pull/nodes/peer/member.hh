@@ -32,6 +32,8 @@ class Member {
         alone,    ///< brings it from the registry, for itself
     };
 
+    /// Meets nobody: `alone` from the start.
+    Member();
     /// Joins. Throws Error when the tracker or a port cannot be had.
     explicit Member(NodeSettings settings);
     /// Ends the server and the conversation.
@@ -48,6 +50,8 @@ class Member {
     /// Says what is here and waits for the plan. Once.
     void join(std::vector<SharedLayer> layers);
 
+    /// Whether it has joined, whatever came of that.
+    bool has_met() const;
     Role role(const Digest& layer) const;
     /// To make chunks in, for a layer whose role is not `alone`.
     GrowingLayer& layer(const Digest& layer) const;
@@ -60,6 +64,8 @@ class Member {
     void tell_sealed(const Digest& layer);
     /// It has been received and published.
     void tell_done(const Digest& layer);
+    /// The layer will not come from here: who waits for chunks of it is told. Nothing for one that is not shared.
+    void give_up(const Digest& layer);
     /// This node does not send it to others: they are to take it from somebody else.
     void leave_to_others(const Digest& layer, const std::string& reason);
     /// It cannot be brought, or other nodes do not send it.

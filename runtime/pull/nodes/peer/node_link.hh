@@ -18,8 +18,8 @@
 namespace berth::pull::share {
 
 struct NodeSettings {
-    MeetingPlace place;        ///< of the tracker, and who this node is
-    Digest image;              ///< see Hello
+    MeetingPlace place = {};           ///< of the tracker, and who this node is
+    Digest image = unread_digest();    ///< see Hello
     std::string address = {};  ///< by which other nodes reach this one; empty: that of the way to the tracker
     uint16_t first_port = 0;   ///< to serve at; 0: any
     uint16_t last_port = 0;
