@@ -70,8 +70,8 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
         // Later on the signals are the caller's.
         watch.descriptor = -1;
         watch.ready = {};
-        if (auto& coming = out.image.coming; coming.arrivals)
-            coming.interrupted = attended_wait(watch, coming.arrivals, site.limits.stall_time);
+        if (auto& coming = out.image.coming; coming.map)
+            coming.interrupted = attended_wait(watch, coming.map, site.limits.stall_time);
         return out;
     });
 } catch (const Error& error) {

@@ -208,8 +208,8 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     OpenedImage opened = open_for_person(options, caller, site, &event, waits ? nullptr : &pull);
     event.opened(text_of(opened.digest));
     event.noted(opened.note);
-    std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
-    if (arrivals) event.early();
+    std::shared_ptr<ChunkMap> map = opened.image.coming.map;
+    if (map) event.early();
     event.admitted(opened.signer, opened.rule);
     event.lap("image");
     event.stage(plan::Cause::plan);
@@ -258,7 +258,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     storage.saved = saver != nullptr;
     StartedContainer container = start_container(decided, std::move(opened.image), site, storage);
     std::optional<WaitTeller> tell_waits;
-    if (arrivals) tell_waits.emplace(std::move(arrivals), std::chrono::seconds(site.limits.stall_time), tell);
+    if (map) tell_waits.emplace(std::move(map), std::chrono::seconds(site.limits.stall_time), tell);
     event.laps(container.phases);
     adopt_orphans(container);
     int code = run_command(container, decided, options, watched, event);

@@ -44,7 +44,7 @@ ContainerFolder folder_for(const RunOptions& options, const plan::Site& site, co
 void note_use(StartEvent& event, const ContainerStart& start, const UsedContainer& used) {
     event.opened(used.record.digest);
     event.in_container(start.wanted.name, used.action == plan::NameAction::join, used.joined.container.phases);
-    if (used.arrivals) event.early();
+    if (used.map) event.early();
 }
 
 int run_in_named(const RunOptions& options, const plan::Site& site, const plan::Caller& caller,
@@ -79,7 +79,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
                                              request.variables, request.env, environment);
     plan::set_working_directory(changes, used.joined.container.workdir, request);
     std::optional<WaitTeller> tell_waits;
-    if (used.arrivals) tell_waits.emplace(used.arrivals, std::chrono::seconds(site.limits.stall_time), show_note);
+    if (used.map) tell_waits.emplace(used.map, std::chrono::seconds(site.limits.stall_time), show_note);
     Task task =
         start_task(used.joined.container, command, changed_environment(environment, changes), options.terminal);
     event.started();

@@ -175,10 +175,10 @@ std::optional<ContainerImage> early_image(const store::Store& store, const PullR
     if (!files) return std::nullopt;
     ContainerImage out{std::move(files->index), std::move(files->layers), std::move(files->lease), {}};
     out.coming = std::move(files->coming);
-    out.coming.interrupted = attended_wait(watch, out.coming.arrivals, site.limits.stall_time);
-    out.coming.arrivals->set_lifeline(pull.lifeline);
+    out.coming.interrupted = attended_wait(watch, out.coming.map, site.limits.stall_time);
+    out.coming.map->set_lifeline(pull.lifeline);
     // Who brings them gives up first, and says why.
-    out.coming.arrivals->set_patience(std::chrono::seconds(site.limits.stall_time) + std::chrono::seconds(30));
+    out.coming.map->set_patience(std::chrono::seconds(site.limits.stall_time) + std::chrono::seconds(30));
     return out;
 }
 
@@ -388,12 +388,12 @@ OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Ca
                          caller, site);
 }
 
-std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time) {
+std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<ChunkMap> map, unsigned stall_time) {
     auto lines = std::make_shared<WaitLines>(std::chrono::seconds(stall_time), std::chrono::seconds(1));
-    return [watch, arrivals = std::move(arrivals), lines, oldest = std::make_shared<OldestWait>()] {
+    return [watch, map = std::move(map), lines, oldest = std::make_shared<OldestWait>()] {
         pollfd entry{watch.descriptor, POLLIN, 0};
         if (watch.ready && ::poll(&entry, 1, 0) > 0) watch.ready();
-        auto line = lines->due(oldest->of(*arrivals), arrivals->here(), arrivals->count());
+        auto line = lines->due(oldest->of(*map), map->here(), map->count());
         if (line && watch.progress) watch.progress(*line);
         return watch.over && watch.over();
     };

@@ -34,7 +34,7 @@ OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Ca
 
 /// For ComingLayers::interrupted, where open_image() puts it with a copy of its watch, which must last as long:
 /// true when what is waited for, for a part of an image that comes, is wanted no more. Says how long that takes.
-std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<Arrivals> arrivals, unsigned stall_time);
+std::function<bool()> attended_wait(const PullWatch& watch, std::shared_ptr<ChunkMap> map, unsigned stall_time);
 
 /// Changes when a file is replaced or written to: "SIZE MTIME_NS INODE"; "directory" for a directory, whose content
 /// nobody can tell. Throws SysError.

@@ -23,7 +23,7 @@ struct PullResult {
     std::optional<Digest> early;   ///< the manifest of an image whose layers are to come
     std::string signer, rule;      ///< of that
     std::vector<std::string> refused_logins;  ///< see PullWatch
-    int lifeline = -1;             ///< of the pull that brings them, which PullWatch::keep has; see Arrivals
+    int lifeline = -1;             ///< of the pull that brings them, which PullWatch::keep has; see ChunkMap
     std::vector<plan::PhaseTime> phases;
 };
 

@@ -73,7 +73,7 @@ store::HotLimits hot_limits(const plan::Site& site) {
 void prefetch_known_reads(OpenedImage& opened, store::Store store, const store::HotLimits& hot,
                           plan::ImageModes modes) noexcept try {
     ContainerImage& image = opened.image;
-    if (image.layers.empty() || image.coming.arrivals || !image.directory.empty()) return;
+    if (image.layers.empty() || image.coming.map || !image.directory.empty()) return;
     std::string index = image.index.id();
     image.reads.known = known_list(store, index);
     int64_t learnt = image.reads.known ? squash::prefetch_learnt(*image.reads.known) : std::time(nullptr);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/images/opened.hh"
-#include "runtime/squash/read/piece_log.hh"
+#include "runtime/squash/read/chunk_log.hh"
 #include "runtime/store/store.hh"
 
 namespace berth {
@@ -17,7 +17,7 @@ class ProfileRecord {
     /// From now on reads of the image, which is to be started, are noted, but not later than `until`. Throws Error
     /// where that is not possible; `name` is for its message.
     ProfileRecord(OpenedImage& opened, store::Store store, const std::string& name,
-                  squash::PieceLog::Clock::time_point until = squash::PieceLog::Clock::time_point::max());
+                  squash::ChunkLog::Clock::time_point until = squash::ChunkLog::Clock::time_point::max());
 
     /// Adds them to what is known of the image. Throws SysError.
     void keep() const;
@@ -29,7 +29,7 @@ class ProfileRecord {
 
     store::Store store_;
     Digest manifest_;
-    std::shared_ptr<squash::PieceLog> log_;
+    std::shared_ptr<squash::ChunkLog> log_;
     uint32_t count_ = 0;
 };
 

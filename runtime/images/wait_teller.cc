@@ -20,18 +20,18 @@ std::optional<std::string> WaitLines::due(std::chrono::milliseconds waited, uint
                " s (limits.stall_time)");
 }
 
-std::chrono::milliseconds OldestWait::of(const Arrivals& arrivals, Clock::time_point now) {
+std::chrono::milliseconds OldestWait::of(const ChunkMap& map, Clock::time_point now) {
     std::map<uint32_t, Clock::time_point> before = std::exchange(since_, {});
     auto oldest = now;
-    for (uint32_t piece : arrivals.wanted()) {
-        auto known = before.find(piece);
-        oldest = std::min(oldest, since_[piece] = known == before.end() ? now : known->second);
+    for (uint32_t chunk : map.wanted()) {
+        auto known = before.find(chunk);
+        oldest = std::min(oldest, since_[chunk] = known == before.end() ? now : known->second);
     }
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest);
 }
 
-WaitTeller::WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say)
-    : arrivals_(std::move(arrivals)), lines_(patience), say_(std::move(say)) {
+WaitTeller::WaitTeller(std::shared_ptr<ChunkMap> map, std::chrono::seconds patience, Say say)
+    : map_(std::move(map)), lines_(patience), say_(std::move(say)) {
     // Signals are the business of the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -48,9 +48,9 @@ void WaitTeller::run(std::stop_token stop) {
     std::unique_lock lock(mutex_);
     OldestWait oldest;
     while (!stopped_.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
-        uint32_t here = arrivals_->here();
-        if (here == arrivals_->count()) return;
-        if (auto line = lines_.due(oldest.of(*arrivals_), here, arrivals_->count())) say_(*line);
+        uint32_t here = map_->here();
+        if (here == map_->count()) return;
+        if (auto line = lines_.due(oldest.of(*map_), here, map_->count())) say_(*line);
     }
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 
 namespace berth {
 
@@ -23,7 +23,7 @@ class WaitLines {
     explicit WaitLines(std::chrono::seconds patience, std::chrono::seconds first = std::chrono::seconds(5))
         : patience_(patience), next_(first) {}
 
-    /// The line that is due, if any. `waited`: the longest wait that goes on; `here` of `count` pieces have come.
+    /// The line that is due, if any. `waited`: the longest wait that goes on; `here` of `count` chunks have come.
     std::optional<std::string> due(std::chrono::milliseconds waited, uint32_t here, uint32_t count);
 
   private:
@@ -32,28 +32,28 @@ class WaitLines {
     int left_ = 10;
 };
 
-/// How long the pieces of an image have been waited for, by whatever process, as far as this object has seen.
+/// How long the chunks of an image have been waited for, by whatever process, as far as this object has seen.
 class OldestWait {
   public:
     using Clock = std::chrono::steady_clock;
-    /// Of the piece that is waited for longest; 0 when nothing is waited for. To be called again and again.
-    std::chrono::milliseconds of(const Arrivals& arrivals, Clock::time_point now = Clock::now());
+    /// Of the chunk that is waited for longest; 0 when nothing is waited for. To be called again and again.
+    std::chrono::milliseconds of(const ChunkMap& map, Clock::time_point now = Clock::now());
 
   private:
     std::map<uint32_t, Clock::time_point> since_;
 };
 
-/// A thread that looks once a second, until all pieces are here.
+/// A thread that looks once a second, until all chunks are here.
 class WaitTeller {
   public:
     using Say = std::function<void(const std::string&)>;
     /// `say` is called in the thread. Where there can be no thread, nothing is told.
-    WaitTeller(std::shared_ptr<Arrivals> arrivals, std::chrono::seconds patience, Say say);
+    WaitTeller(std::shared_ptr<ChunkMap> map, std::chrono::seconds patience, Say say);
 
   private:
     void run(std::stop_token stop);
 
-    std::shared_ptr<Arrivals> arrivals_;
+    std::shared_ptr<ChunkMap> map_;
     WaitLines lines_;
     Say say_;
     std::mutex mutex_;

@@ -138,7 +138,7 @@ std::optional<ProfileRecord> record_profile(const StepStart& start, OpenedImage&
     if (!start.site.share.record || start.site.mount.engine != plan::MountEngine::berth) return std::nullopt;
     store::Store store = open_store(start.site, start.caller);
     if (!ProfileRecord::is_possible(opened, store)) return std::nullopt;
-    auto until = squash::PieceLog::Clock::now() + std::chrono::seconds(start.site.share.record_time);
+    auto until = squash::ChunkLog::Clock::now() + std::chrono::seconds(start.site.share.record_time);
     return std::optional<ProfileRecord>(std::in_place, opened, std::move(store), start.wanted.image, until);
 }
 
@@ -152,8 +152,8 @@ class OwnContainer : public StepContainer {
         OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
         start.event->noted(opened.note);
-        std::shared_ptr<Arrivals> arrivals = opened.image.coming.arrivals;
-        if (arrivals) start.event->early();
+        std::shared_ptr<ChunkMap> map = opened.image.coming.map;
+        if (map) start.event->early();
         start.event->admitted(opened.signer, opened.rule);
         start.event->lap("image");
         start.event->stage(plan::Cause::devices);
@@ -182,8 +182,8 @@ class OwnContainer : public StepContainer {
         storage.saved = saver_.has_value();
         container_ = start_container(plan_, std::move(opened.image), start.site, storage);
         // Not before: a process with several threads makes no user namespace.
-        if (arrivals)
-            tell_waits_.emplace(std::move(arrivals), std::chrono::seconds(start.site.limits.stall_time),
+        if (map)
+            tell_waits_.emplace(std::move(map), std::chrono::seconds(start.site.limits.stall_time),
                                 [&tasks = start.tasks](const std::string& line) { tasks.say(line); });
         own_cgroup_ = wants_own_cgroup(start.site, container_);
         start.event->laps(container_.phases);
@@ -276,7 +276,7 @@ class SharedContainer : public StepContainer {
         if (joined && wants_plan(start_.step.environment))
             start_.tasks.note(cat("container ", name(), ": it runs already, as its first step planned it"));
         start_.event->in_container(name(), joined, used_.joined.container.phases);
-        if (used_.arrivals) tell_waits();
+        if (used_.map) tell_waits();
         start_.tasks.watch(used_.connection.get());
         run_entrypoint();
         listen();
@@ -378,7 +378,7 @@ class SharedContainer : public StepContainer {
 
     void tell_waits() {
         start_.event->early();
-        tell_waits_.emplace(used_.arrivals, std::chrono::seconds(start_.site.limits.stall_time),
+        tell_waits_.emplace(used_.map, std::chrono::seconds(start_.site.limits.stall_time),
                             [this](const std::string& line) { start_.tasks.say(line); });
     }
 

@@ -167,7 +167,7 @@ void Taking::take_coming() {
             ComingImage image{digest};
             for (const PartialLayer& layer : partial->layers) {
                 image.bytes += layer.size;
-                image.here_bytes += here_bytes(layer, *partial->arrivals);
+                image.here_bytes += here_bytes(layer, *partial->map);
                 if (layer.is_coming) image.disk_bytes += disk_bytes(sys::stat_of(layer.file.get(), "a layer"));
             }
             out_.coming.push_back(std::move(image));

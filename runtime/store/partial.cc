@@ -18,7 +18,7 @@ namespace berth::store {
 namespace {
 
 constexpr const char* index_file = "index";
-constexpr const char* arrivals_file = "pieces";
+constexpr const char* chunks_file = "pieces";
 
 std::string folder_of(const Digest& manifest) { return cat("partial/", manifest.hex()); }
 
@@ -36,11 +36,11 @@ PartialLayer open_layer(const Store& store, const Digest& manifest, const Digest
 
 }  // namespace
 
-uint64_t here_bytes(const PartialLayer& layer, const Arrivals& arrivals) {
+uint64_t here_bytes(const PartialLayer& layer, const ChunkMap& map) {
     uint64_t out = 0;
-    for (uint32_t piece = 0; piece < layer.pieces(); ++piece)
-        if (arrivals.is_here(layer.first + piece))
-            out += std::min(Arrivals::piece_size, layer.size - piece * Arrivals::piece_size);
+    for (uint32_t chunk = 0; chunk < layer.chunks(); ++chunk)
+        if (map.is_here(layer.first + chunk))
+            out += std::min(ChunkMap::chunk_size, layer.size - chunk * ChunkMap::chunk_size);
     return out;
 }
 
@@ -63,20 +63,20 @@ std::optional<std::string> read_partial(const Store& store, const Digest& manife
 
 std::optional<Partial> find_partial(const Store& store, const Digest& manifest, Access access) {
     Fd index = store.find(cat(folder_of(manifest), "/", index_file), O_RDONLY | O_NOFOLLOW);
-    Fd pieces = store.find(cat(folder_of(manifest), "/", arrivals_file), O_RDWR | O_NOFOLLOW);
-    if (!index || !pieces) return std::nullopt;
+    Fd chunks = store.find(cat(folder_of(manifest), "/", chunks_file), O_RDWR | O_NOFOLLOW);
+    if (!index || !chunks) return std::nullopt;
     Partial out{squash::Index::open(index.get(), name_of(manifest)), {}, {}};
     uint64_t count = 0;
     for (const Digest& diff_id : layers_of(out.index, name_of(manifest))) {
         PartialLayer layer = open_layer(store, manifest, diff_id, access);
         if (!layer.file) return std::nullopt;
         layer.first = static_cast<uint32_t>(count);
-        count += Arrivals::pieces_of(layer.size);
+        count += ChunkMap::chunks_of(layer.size);
         out.layers.push_back(std::move(layer));
-        if (count > Arrivals::piece_limit) return std::nullopt;
+        if (count > ChunkMap::chunk_limit) return std::nullopt;
     }
-    out.arrivals = Arrivals::open(pieces.get(), static_cast<uint32_t>(count), manifest);
-    if (!out.arrivals) return std::nullopt;
+    out.map = ChunkMap::open(chunks.get(), static_cast<uint32_t>(count), manifest);
+    if (!out.map) return std::nullopt;
     return out;
 }
 
@@ -84,7 +84,7 @@ std::optional<Store::OpenedFiles> open_partial(const Store& store, const Digest&
     Lease lease = store.lease(manifest);
     std::optional<Partial> partial = find_partial(store, manifest, Access::read);
     if (!partial) return std::nullopt;
-    Store::OpenedFiles out{std::move(partial->index), {}, std::move(lease), {partial->arrivals, {}}};
+    Store::OpenedFiles out{std::move(partial->index), {}, std::move(lease), {partial->map, {}}};
     for (const squash::LayerInfo& info : out.index.layers()) {
         auto hex = info.name.substr(0, info.name.find('.'));
         auto layer = std::ranges::find_if(partial->layers, [&](const auto& one) { return one.diff_id.hex() == hex; });
@@ -108,10 +108,10 @@ void NewPartial::add_layer(const Digest& diff_id, uint64_t size) const {
         throw SysError(cat("making room for the layer ", diff_id, " in the store ", printable(store_.path(), 4096)));
 }
 
-void NewPartial::publish(uint32_t pieces, const std::vector<Arrivals::Pieces>& here) {
-    auto arrivals = Arrivals::create(add(arrivals_file).get(), pieces, manifest_);
-    for (const Arrivals::Pieces& part : here)
-        for (uint32_t piece = part.first; piece < part.first + part.count; ++piece) arrivals->set_here(piece);
+void NewPartial::publish(uint32_t chunks, const std::vector<ChunkMap::Chunks>& here) {
+    auto map = ChunkMap::create(add(chunks_file).get(), chunks, manifest_);
+    for (const ChunkMap::Chunks& part : here)
+        for (uint32_t chunk = part.first; chunk < part.first + part.count; ++chunk) map->set_here(chunk);
     remove_partial(store_, manifest_);
     Fd folder = store_.directory("partial");
     if (::renameat(tmp_.get(), scratch_.name().c_str(), folder.get(), manifest_.hex().c_str()) != 0)

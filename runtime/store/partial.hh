@@ -1,11 +1,11 @@
 // Images that have been started before their layers were here: partial/<hex of manifest digest>/ has their index, their
-// layer files as far as they have come, and which pieces have.
+// layer files as far as they have come, and which chunks have.
 #pragma once
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/squash/index/index.hh"
 #include "runtime/store/scratch.hh"
 #include "runtime/store/store.hh"
@@ -18,18 +18,18 @@ struct PartialLayer {
     Fd file;             ///< of the layer's size
     bool is_coming = false;  ///< false: it is a layer of a store
     uint64_t size = 0;
-    uint32_t first = 0;  ///< the number of its first piece
-    uint32_t pieces() const { return static_cast<uint32_t>(Arrivals::pieces_of(size)); }
+    uint32_t first = 0;  ///< the number of its first chunk
+    uint32_t chunks() const { return static_cast<uint32_t>(ChunkMap::chunks_of(size)); }
 };
 
 /// Bytes of the layer that are here.
-uint64_t here_bytes(const PartialLayer& layer, const Arrivals& arrivals);
+uint64_t here_bytes(const PartialLayer& layer, const ChunkMap& map);
 
 /// One that is there, opened.
 struct Partial {
     squash::Index index;
     std::vector<PartialLayer> layers;  ///< each once, in the order of the index
-    std::shared_ptr<Arrivals> arrivals;
+    std::shared_ptr<ChunkMap> map;
 };
 
 /// The layers of an index, each once, in its order. Throws Error naming `what` when one has no name of a layer.
@@ -55,8 +55,8 @@ class NewPartial {
     Fd add(const std::string& file) const;
     /// Makes room for a layer that the store lacks. Throws SysError.
     void add_layer(const Digest& diff_id, uint64_t size) const;
-    /// With `pieces` of which those in `here` need not come. What an earlier start of the machine has left goes.
-    void publish(uint32_t pieces, const std::vector<Arrivals::Pieces>& here);
+    /// With `chunks` of which those in `here` need not come. What an earlier start of the machine has left goes.
+    void publish(uint32_t chunks, const std::vector<ChunkMap::Chunks>& here);
 
   private:
     const Store& store_;
@@ -65,7 +65,7 @@ class NewPartial {
     Scratch scratch_;
 };
 
-/// A layer whose pieces are all here becomes one of the store, which reads of it do not see. False, with nothing done,
+/// A layer whose chunks are all here becomes one of the store, which reads of it do not see. False, with nothing done,
 /// when the folder has been made anew meanwhile: what lies there is not what has come. Throws SysError.
 bool publish_partial_layer(const Store& store, const Digest& manifest, const PartialLayer& layer);
 /// Nobody needs the folder: the image is complete. Who has files of it open keeps them.

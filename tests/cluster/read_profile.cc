@@ -1,9 +1,9 @@
-// A program whose image comes while it reads, for the laboratory: waits for the image's pieces one after the other, as
+// A program whose image comes while it reads, for the laboratory: waits for the image's chunks one after the other, as
 // a start does that reads in the order of its profile.
 //
 //     read_profile STORE DIGEST PIECE...
 //
-// Waits until the image can start. Exit code 1: a piece cannot be had; 2: the image does not begin to come.
+// Waits until the image can start. Exit code 1: a chunk cannot be had; 2: the image does not begin to come.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -39,7 +39,7 @@ int main(int argc, char** argv) try {
     auto partial = wait_for_image(argv[1], Digest(argv[2]));
     if (!partial) return 2;
     for (int i = 3; i < argc; ++i)
-        if (partial->arrivals->wait({static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)), 1}) != 0) return 1;
+        if (partial->map->wait({static_cast<uint32_t>(std::strtoul(argv[i], nullptr, 10)), 1}) != 0) return 1;
     return 0;
 } catch (const std::exception& problem) {
     std::cerr << "read_profile: " << problem.what() << '\n';

@@ -18,27 +18,27 @@ using namespace berth;
 using namespace berth::pull::share;
 using hostile::must;
 
-constexpr uint32_t pieces = 5;
-constexpr size_t answer_limit = (pieces + 64) * (Arrivals::piece_size + ChunkHead::wire_size);
+constexpr uint32_t chunks = 5;
+constexpr size_t answer_limit = (chunks + 64) * (ChunkMap::chunk_size + ChunkHead::wire_size);
 
 const Digest& manifest() {
     static const Digest out = oci::sha256_of("image");
     return out;
 }
 
-/// An image of two layers, all of which is here; its pieces are empty.
+/// An image of two layers, all of which is here; its chunks are empty.
 std::shared_ptr<const store::Partial> image() {
     squash::Index index = squash::Index::from_bytes(squash::build_index(squash::merge({}), {}, {}));
     auto out = std::make_shared<store::Partial>(store::Partial{std::move(index), {}, {}});
     for (uint32_t first : {0U, 3U}) {
         Fd file(::memfd_create("layer", MFD_CLOEXEC));
-        uint64_t size = (first == 0 ? 3 : 1) * Arrivals::piece_size + (first == 0 ? 0 : 100);
+        uint64_t size = (first == 0 ? 3 : 1) * ChunkMap::chunk_size + (first == 0 ? 0 : 100);
         must(::ftruncate(file.get(), static_cast<off_t>(size)) == 0, "there is no memory for a layer");
         out->layers.push_back({oci::sha256_of(std::to_string(first)), std::move(file), true, size, first});
     }
-    Fd memory(::memfd_create("arrivals", MFD_CLOEXEC));
-    out->arrivals = Arrivals::create(memory.get(), pieces, manifest());
-    for (uint32_t piece = 0; piece < pieces; ++piece) out->arrivals->set_here(piece);
+    Fd memory(::memfd_create("map", MFD_CLOEXEC));
+    out->map = ChunkMap::create(memory.get(), chunks, manifest());
+    for (uint32_t chunk = 0; chunk < chunks; ++chunk) out->map->set_here(chunk);
     return out;
 }
 
@@ -53,12 +53,12 @@ void run_layer(std::string_view path) {
 
 void run_image(unsigned nodes, unsigned gone, std::string_view path, std::string_view here) {
     static const std::shared_ptr<const store::Partial> partial = image();
-    auto asked = parse_image_path(path, pieces);
-    if (asked) must(parse_image_path(text_of(*asked), pieces).has_value(), "the path of an image is another one");
-    ChunkOwners owners(nodes, {3, pieces}, {4, 0});
+    auto asked = parse_image_path(path, chunks);
+    if (asked) must(parse_image_path(text_of(*asked), chunks).has_value(), "the path of an image is another one");
+    ChunkOwners owners(nodes, {3, chunks}, {4, 0});
     if (gone < nodes && nodes > 1) owners.set_gone(gone);
-    for (uint32_t piece = 0; asked && piece < pieces; ++piece)
-        must(owners.source(piece, asked->node) < nodes, "a piece comes from a node that there is not");
+    for (uint32_t chunk = 0; asked && chunk < chunks; ++chunk)
+        must(owners.source(chunk, asked->node) < nodes, "a chunk comes from a node that there is not");
     LazyImage lazy(partial, manifest());
     lazy.set_owners(std::make_shared<const ChunkOwners>(std::move(owners)), 0);
     auto answer = lazy.answer(path, here);

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/namespaces.hh"
 #include "runtime/base/sys.hh"
@@ -122,13 +122,13 @@ int end_of(pid_t child) {
 }
 
 /// All that a file of the first layer needs is here.
-void set_file_here(Arrivals& arrivals, const squash::Index& index, const std::string& name) {
+void set_file_here(ChunkMap& map, const squash::Index& index, const std::string& name) {
     auto file = index.file(index.lookup(1, name));
     uint64_t size = 0;
     for (uint32_t block = 0; block < file->block_count; ++block) size += file->blocks[block] & squash::block_size_mask;
     for (uint64_t at = file->start; at < file->start + size; at += 4096)
-        arrivals.set_here(static_cast<uint32_t>(at / Arrivals::piece_size));
-    if (file->has_fragment) arrivals.set_here(static_cast<uint32_t>(file->fragment_start / Arrivals::piece_size));
+        map.set_here(static_cast<uint32_t>(at / ChunkMap::chunk_size));
+    if (file->has_fragment) map.set_here(static_cast<uint32_t>(file->fragment_start / ChunkMap::chunk_size));
 }
 
 }  // namespace
@@ -140,31 +140,31 @@ TEST_CASE("early: reads of what has still to come hold up nobody else, and a kil
         for (int number = 0; number < late_files; ++number) add_file(writer, cat("late", number), late);
         add_file(writer, "here", here);
     });
-    Fd pieces(::memfd_create("pieces", MFD_CLOEXEC));
+    Fd chunks(::memfd_create("pieces", MFD_CLOEXEC));
     auto size = static_cast<uint64_t>(sys::stat_of(image.layers[0].get(), "layer").st_size);
-    auto count = static_cast<uint32_t>(Arrivals::pieces_of(size));
-    auto arrivals = Arrivals::create(pieces.get(), count, Digest("sha256:" + std::string(64, '0')));
-    set_file_here(*arrivals, image.index, "here");
+    auto count = static_cast<uint32_t>(ChunkMap::chunks_of(size));
+    auto map = ChunkMap::create(chunks.get(), count, Digest("sha256:" + std::string(64, '0')));
+    set_file_here(*map, image.index, "here");
     Outcome seen = as_user([&] {
         sandbox::enter_user_namespace({test_uid(), test_uid(), test_gid(), test_gid()});
         sys::make_mounts_private();
         Fd staging = mount::make_staging(0);
         mount::ServerOptions options{
             .uid = test_uid(), .gid = test_gid(), .threads = 2, .cache_bytes = 1 << 20, .confine = {}};
-        options.coming = {arrivals, {0}, {}};
+        options.coming = {map, {0}, {}};
         mount::start_server(std::make_shared<const squash::Index>(std::move(image.index)), image.layers, options,
                             mount::staging_directory(staging.get(), "lower").get());
         Fd root = mount::staging_directory(staging.get(), "lower");
         std::vector<pid_t> readers;
         for (int number = 0; number < late_files; ++number)
             readers.push_back(reader_of(root.get(), cat("late", number), late));
-        for (int tries = 0; tries < 500 && arrivals->wanted().size() < late_files; ++tries)
+        for (int tries = 0; tries < 500 && map->wanted().size() < late_files; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         std::string text = end_of(reader_of(root.get(), "here", here)) == 0 ? "read" : "not read";
         fixtures::kill_one(readers.back(), SIGKILL);
         text += end_of(readers.back()) == SIGKILL ? ", killed" : ", not killed";
         readers.pop_back();
-        for (uint32_t piece = 0; piece < count; ++piece) arrivals->set_here(piece);
+        for (uint32_t chunk = 0; chunk < count; ++chunk) map->set_here(chunk);
         int right = 0;
         for (pid_t reader : readers) right += end_of(reader) == 0;
         return cat(text, ", ", right, " right");

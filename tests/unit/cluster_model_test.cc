@@ -11,7 +11,7 @@ using namespace berth::cluster_model;
 
 namespace {
 
-/// 800 MB in pieces of 1 MiB.
+/// 800 MB in chunks of 1 MiB.
 Setting cold(unsigned nodes, Shape shape = Shape::two_trees) {
     return {.nodes = nodes, .layers = {400'000'000, 250'000'000, 100'000'000, 50'000'000}, .shape = shape};
 }
@@ -44,11 +44,11 @@ TEST_CASE("cluster model: one node takes S/B, and so do nodes that pull alone fr
     CHECK(outcome.from_registry == Approx(8 * total(eight)).epsilon(0.001));
 }
 
-TEST_CASE("cluster model: a chain takes a piece's time for each node more", "[share][model]") {
+TEST_CASE("cluster model: a chain takes a chunk's time for each node more", "[share][model]") {
     Setting chain = cold(50, Shape::chain);
     chain.layers = {800ULL << 20};
-    double piece = static_cast<double>(chain.piece) / chain.link;
-    double last = 800 * piece + 49 * (piece + chain.latency) + chain.latency;
+    double chunk = static_cast<double>(chain.chunk) / chain.link;
+    double last = 800 * chunk + 49 * (chunk + chain.latency) + chain.latency;
     CHECK(simulate(chain).done.back() == Approx(last).epsilon(0.01));
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("cluster model: a slow node that the plan took for a fast one is left 
     for (unsigned seed = 1; seed <= 5; ++seed) {
         Setting one = cold(200);
         one.layers = {4'000'000'000};
-        one.piece = 4U << 20;
+        one.chunk = 4U << 20;
         one.slow = random_slow(one.nodes, 0.01, seed);
         one.slow_known = false;
         one.watch = Watch::none;
@@ -121,7 +121,7 @@ TEST_CASE("cluster model: all who are left finish when nodes are lost; the regis
     outcome = simulate(one);
     CHECK(finished(outcome) == 60);
     CHECK(outcome.from_registry > 1.02 * total(one));
-    CHECK(outcome.from_registry <= total(one) + static_cast<double>(one.layers[0] + 4 * one.piece));
+    CHECK(outcome.from_registry <= total(one) + static_cast<double>(one.layers[0] + 4 * one.chunk));
 }
 
 TEST_CASE("cluster model: a late node gets everything, and takes nothing from the registry", "[share][model]") {

@@ -23,7 +23,7 @@ namespace berth::fixtures {
 inline const std::string first_file = random_bytes(5 << 20, 1), second_file = random_bytes(3 << 20, 2),
                   small_file = random_bytes(900, 3);
 
-/// Two layers of some pieces each, published with what an early start needs.
+/// Two layers of some chunks each, published with what an early start needs.
 struct EarlyScene : TrustedScene {
     pull::EarlyParts parts;
 
@@ -57,11 +57,11 @@ struct EarlyScene : TrustedScene {
     std::optional<pull::Unproved> complete() {
         return pull::complete_early(open(), reference(), Digest(digest), early_options(), meter).unproved;
     }
-    /// The right bytes of a piece.
-    std::string piece(const store::PartialLayer& layer, uint32_t number) const {
+    /// The right bytes of a chunk.
+    std::string chunk(const store::PartialLayer& layer, uint32_t number) const {
         for (size_t i = 0; i < halves.size(); ++i)
             if (Digest(image.layers[i].diff_id) == layer.diff_id)
-                return halves[i].squashfs.substr((number - layer.first) * Arrivals::piece_size, Arrivals::piece_size);
+                return halves[i].squashfs.substr((number - layer.first) * ChunkMap::chunk_size, ChunkMap::chunk_size);
         return {};
     }
     size_t ranges_of(size_t layer) const {
@@ -78,16 +78,16 @@ struct Reading {
         : files(opened(store, manifest)),
           reader(std::move(files.layers), files.index.layers(), 1 << 20, files.coming) {
         // Less than what a test may take.
-        files.coming.arrivals->set_patience(std::chrono::seconds(60));
+        files.coming.map->set_patience(std::chrono::seconds(60));
     }
     static store::Store::OpenedFiles opened(const store::Store& store, const Digest& manifest) {
         auto out = store::open_partial(store, manifest);
         REQUIRE(out);
         return std::move(*out);
     }
-    /// Until so many pieces are waited for.
+    /// Until so many chunks are waited for.
     void wait_for_wishes(size_t count) const {
-        for (int tries = 0; tries < 60'000 && files.coming.arrivals->wanted().size() < count; ++tries)
+        for (int tries = 0; tries < 60'000 && files.coming.map->wanted().size() < count; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     squash::FileData file(const std::string& name) const { return *files.index.file(files.index.lookup(1, name)); }

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <map>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/artifact.hh"
 #include "runtime/oci/remainder/remainder.hh"
@@ -53,7 +53,7 @@ std::map<std::string, std::string> numbers_in_code() {
         BERTH_NUMBER(pull::share::stripe_count),
         BERTH_NUMBER(pull::share::chunk_size),
         BERTH_NUMBER(pull::share::ChunkHead::wire_size),
-        BERTH_NUMBER(Arrivals::piece_size),
+        BERTH_NUMBER(ChunkMap::chunk_size),
         BERTH_NUMBER(oci::remainder_path_limit),
     };
 }

@@ -27,30 +27,30 @@ TEST_CASE("waits: a line after 5 s, then after twice as long each time, and ten 
     CHECK(told == 10);
 }
 
-TEST_CASE("waits: how long the piece that is waited for longest has been", "[early]") {
+TEST_CASE("waits: how long the chunk that is waited for longest has been", "[early]") {
     Fd file(::memfd_create("pieces", MFD_CLOEXEC));
-    auto arrivals = Arrivals::create(file.get(), 2, Digest("sha256:" + std::string(64, 'a')));
+    auto map = ChunkMap::create(file.get(), 2, Digest("sha256:" + std::string(64, 'a')));
     OldestWait oldest;
     auto now = OldestWait::Clock::now();
-    CHECK(oldest.of(*arrivals, now) == milliseconds(0));
-    arrivals->ask({0, 1});
-    CHECK(oldest.of(*arrivals, now) == milliseconds(0));
-    arrivals->ask({1, 1});
-    CHECK(oldest.of(*arrivals, now + milliseconds(30)) == milliseconds(30));
-    arrivals->set_here(0);
-    CHECK(oldest.of(*arrivals, now + milliseconds(50)) == milliseconds(20));
-    arrivals->set_here(1);
-    CHECK(oldest.of(*arrivals, now + milliseconds(60)) == milliseconds(0));
+    CHECK(oldest.of(*map, now) == milliseconds(0));
+    map->ask({0, 1});
+    CHECK(oldest.of(*map, now) == milliseconds(0));
+    map->ask({1, 1});
+    CHECK(oldest.of(*map, now + milliseconds(30)) == milliseconds(30));
+    map->set_here(0);
+    CHECK(oldest.of(*map, now + milliseconds(50)) == milliseconds(20));
+    map->set_here(1);
+    CHECK(oldest.of(*map, now + milliseconds(60)) == milliseconds(0));
     // What is here is no wait.
-    CHECK(arrivals->wait({0, 2}) == 0);
+    CHECK(map->wait({0, 2}) == 0);
 }
 
 TEST_CASE("waits: the thread that tells ends with its object, and when all is here", "[early]") {
     Fd file(::memfd_create("pieces", MFD_CLOEXEC));
-    auto arrivals = Arrivals::create(file.get(), 1, Digest("sha256:" + std::string(64, 'a')));
+    auto map = ChunkMap::create(file.get(), 1, Digest("sha256:" + std::string(64, 'a')));
     std::atomic<int> told = 0;
-    { WaitTeller teller(arrivals, seconds(1), [&](const std::string&) { ++told; }); }
-    arrivals->set_here(0);
-    { WaitTeller teller(arrivals, seconds(1), [&](const std::string&) { ++told; }); }
+    { WaitTeller teller(map, seconds(1), [&](const std::string&) { ++told; }); }
+    map->set_here(0);
+    { WaitTeller teller(map, seconds(1), [&](const std::string&) { ++told; }); }
     CHECK(told == 0);
 }

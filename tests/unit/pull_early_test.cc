@@ -179,7 +179,7 @@ TEST_CASE("early: a rate bounds what nobody waits for, and no read", "[pull][ear
     CHECK(reading.read("c") == small_file);
     // Not near its end: with what is waited for comes all that its request has before it.
     CHECK((reading.read("a", 1 << 20, 1 << 20) == first_file.substr(1 << 20, 1 << 20)));
-    CHECK(reading.files.coming.arrivals->here() < reading.files.coming.arrivals->count());
+    CHECK(reading.files.coming.map->here() < reading.files.coming.map->count());
     stop = true;
     fetching.join();
     CHECK_THAT(problem, Contains("stopped"));
@@ -261,15 +261,15 @@ TEST_CASE("early: a read can be interrupted, and ends when nobody brings anythin
     std::atomic<unsigned> asked = 0;
     CHECK(reading.read("a", 0, 10, [&] { return ++asked > 2; }) == cat(-EINTR));
     auto&& [end, writing] = sys::make_pipe();
-    reading.files.coming.arrivals->set_lifeline(end.get());
+    reading.files.coming.map->set_lifeline(end.get());
     std::string a;
     std::jthread reader([&] { a = reading.read("a", 0, 10); });
     writing.reset();
     reader.join();
     CHECK((a == cat(-EIO)));
     // Or after the time that a site gives it.
-    reading.files.coming.arrivals->set_lifeline(-1);
-    reading.files.coming.arrivals->set_patience(std::chrono::seconds(0));
+    reading.files.coming.map->set_lifeline(-1);
+    reading.files.coming.map->set_patience(std::chrono::seconds(0));
     CHECK(reading.read("a", 0, 10) == cat(-EIO));
 }
 
@@ -288,8 +288,8 @@ TEST_CASE("early: what a process that was killed has left is taken up", "[pull][
     options.registry.stop = &stop;
     CHECK_THROWS_AS(pull::complete_early(scene.open(), scene.reference(), Digest(scene.digest), options, scene.meter),
                     Error);
-    uint32_t here = reading.files.coming.arrivals->here();
-    CHECK(here < reading.files.coming.arrivals->count());
+    uint32_t here = reading.files.coming.map->here();
+    CHECK(here < reading.files.coming.map->count());
     scene.fault = {};
     // A second step of the node finds it.
     size_t asked = scene.server->count("GET /v2/a/b/blobs/" + scene.early_artifact().index->digest.text());
@@ -336,7 +336,7 @@ TEST_CASE("early: a profile that cannot be had costs its order alone", "[pull][e
     CHECK(scene.server->count("GET /v2/a/b/blobs/" + artifact.profile->digest.text()) >= 1);
 }
 
-TEST_CASE("early: pieces of before the machine's last start are not believed", "[pull][early]") {
+TEST_CASE("early: chunks of before the machine's last start are not believed", "[pull][early]") {
     EarlyScene scene;
     scene.publish_signed(scene.early_artifact());
     REQUIRE(scene.start());

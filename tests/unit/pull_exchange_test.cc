@@ -1,4 +1,4 @@
-// The nodes of a step that start an image early bring its pieces together.
+// The nodes of a step that start an image early bring its chunks together.
 #include <filesystem>
 #include <future>
 #include <set>
@@ -56,22 +56,22 @@ struct ExchangeNode {
         REQUIRE(out);
         return std::make_shared<const store::Partial>(std::move(*out));
     }
-    /// The piece comes from the registry, so to say.
-    void bring(const store::Partial& to, uint32_t piece) const {
+    /// The chunk comes from the registry, so to say.
+    void bring(const store::Partial& to, uint32_t chunk) const {
         for (size_t i = 0; i < to.layers.size(); ++i) {
             const store::PartialLayer& layer = to.layers[i];
-            if (piece < layer.first || piece >= layer.first + layer.pieces()) continue;
-            std::string bytes = scene.piece(layer, piece);
-            off_t at = static_cast<off_t>((piece - layer.first) * Arrivals::piece_size);
+            if (chunk < layer.first || chunk >= layer.first + layer.chunks()) continue;
+            std::string bytes = scene.chunk(layer, chunk);
+            off_t at = static_cast<off_t>((chunk - layer.first) * ChunkMap::chunk_size);
             REQUIRE(::pwrite(layer.file.get(), bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size()));
         }
-        to.arrivals->set_here(piece);
+        to.map->set_here(chunk);
     }
 };
 
 /// Published with a profile, so that both nodes of two have something to bring.
 struct ExchangeScene : EarlyScene {
-    static constexpr uint32_t count = 10;  ///< pieces
+    static constexpr uint32_t count = 10;  ///< chunks
     static std::vector<uint32_t> profile() { return {1, 0, 2, 3, 4, 7, 8}; }
 
     ExchangeScene() {
@@ -177,7 +177,7 @@ TEST_CASE("exchange: wrong bytes of another node are never read", "[pull][exchan
         std::string bytes(layer.size, 'x');
         REQUIRE(::pwrite(layer.file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
     }
-    for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece) wrong->arrivals->set_here(piece);
+    for (uint32_t chunk = 0; chunk < ExchangeScene::count; ++chunk) wrong->map->set_here(chunk);
     auto liar = std::async(std::launch::async, [&] {
         return std::make_unique<LazyExchange>(
             NodeSettings{.place = nodes[0]->place, .image = Digest(scene.digest)}, wrong,
@@ -195,14 +195,14 @@ TEST_CASE("exchange: wrong bytes of another node are never read", "[pull][exchan
     CHECK(liar.get()->sent() > 0);
 }
 
-TEST_CASE("exchange: pieces go from node to node as they come, and those that somebody waits for at once",
+TEST_CASE("exchange: chunks go from node to node as they come, and those that somebody waits for at once",
           "[pull][exchange]") {
     ExchangeScene scene;
     pull::TrackerProcess tracker(2);
     auto nodes = nodes_of(scene, tracker, 2);
     together(nodes, [](ExchangeNode& node) { return node.start(); });
     std::vector<std::shared_ptr<const store::Partial>> partials{nodes[0]->partial(), nodes[1]->partial()};
-    REQUIRE(partials[0]->arrivals->count() == ExchangeScene::count);
+    REQUIRE(partials[0]->map->count() == ExchangeScene::count);
     std::mutex mutex;
     std::vector<std::string> notices;
     auto exchanges = together(nodes, [&](ExchangeNode& node) {
@@ -219,10 +219,10 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     });
     CHECK(exchanges[1]->nodes() == 2);
     CHECK(exchanges[1]->neighbours() == std::vector<unsigned>{0});
-    ChunkOwners owners(2, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    ChunkOwners owners(2, {partials[0]->layers[0].chunks(), ExchangeScene::count}, ExchangeScene::profile());
     std::vector<uint32_t> of_first;
-    for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)
-        if (owners.owner(piece) == 0) of_first.push_back(piece);
+    for (uint32_t chunk = 0; chunk < ExchangeScene::count; ++chunk)
+        if (owners.owner(chunk) == 0) of_first.push_back(chunk);
     REQUIRE(of_first.size() >= 3);
     CHECK(exchanges[1]->source(of_first[0]) == 0);
 
@@ -233,26 +233,26 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
             ChunkClient client;
             exchanges[1]->take_all(
                 client, 0,
-                [&](uint32_t piece, std::string_view bytes) {
-                    if (bytes != scene.piece(partials[0]->layers[piece < 6 ? 0 : 1], piece)) ++wrong;
-                    partials[1]->arrivals->set_here(piece);
+                [&](uint32_t chunk, std::string_view bytes) {
+                    if (bytes != scene.chunk(partials[0]->layers[chunk < 6 ? 0 : 1], chunk)) ++wrong;
+                    partials[1]->map->set_here(chunk);
                     ++came;
                 },
                 [] { return false; });
         });
         for (int tries = 0; tries < 20'000 && came < 1; ++tries) std::this_thread::sleep_for(milliseconds(1));
         CHECK(came == 1);
-        CHECK(partials[0]->arrivals->wanted().empty());
-        for (uint32_t piece : of_first) nodes[0]->bring(*partials[0], piece);
+        CHECK(partials[0]->map->wanted().empty());
+        for (uint32_t chunk : of_first) nodes[0]->bring(*partials[0], chunk);
         listener.join();
         CHECK(came == of_first.size());
         CHECK(wrong == 0);
         CHECK(exchanges[1]->source(of_first[0]) == 0);
     }
     SECTION("what has come of one goes on before the rest of it, and anew when it was wrong") {
-        uint32_t piece = of_first[0];
-        std::string bytes = scene.piece(partials[0]->layers[piece < 6 ? 0 : 1], piece);
-        REQUIRE(bytes.size() == Arrivals::piece_size);
+        uint32_t chunk = of_first[0];
+        std::string bytes = scene.chunk(partials[0]->layers[chunk < 6 ? 0 : 1], chunk);
+        REQUIRE(bytes.size() == ChunkMap::chunk_size);
         std::atomic<bool> is_over = false;
         std::vector<std::string> came;
         std::jthread listener([&] {
@@ -266,23 +266,23 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
                 std::this_thread::sleep_for(milliseconds(1));
             return exchanges[0]->sent();
         };
-        uint64_t half = Arrivals::piece_size / 2;
+        uint64_t half = ChunkMap::chunk_size / 2;
         bool was_wrong = GENERATE(false, true);
         if (was_wrong) {
-            exchanges[0]->add_part(piece, 0, std::string(Arrivals::piece_size, 'x'));
+            exchanges[0]->add_part(chunk, 0, std::string(ChunkMap::chunk_size, 'x'));
             // Never all of what may be wrong.
-            CHECK(sent(Arrivals::piece_size - (64 << 10)) < Arrivals::piece_size);
-            exchanges[0]->settle(piece, false);
+            CHECK(sent(ChunkMap::chunk_size - (64 << 10)) < ChunkMap::chunk_size);
+            exchanges[0]->settle(chunk, false);
         }
         uint64_t before = exchanges[0]->sent();
-        exchanges[0]->add_part(piece, 0, std::string_view(bytes).substr(0, half));
+        exchanges[0]->add_part(chunk, 0, std::string_view(bytes).substr(0, half));
         CHECK(sent(before + half) < before + half + (64 << 10));
-        nodes[0]->bring(*partials[0], piece);
-        exchanges[0]->settle(piece, true);
+        nodes[0]->bring(*partials[0], chunk);
+        exchanges[0]->settle(chunk, true);
         listener.join();
         REQUIRE(came.size() == 1);
         CHECK(came[0] == bytes);
-        CHECK(exchanges[1]->source(piece) == 0);
+        CHECK(exchanges[1]->source(chunk) == 0);
     }
     SECTION("at once") {
         std::string got;
@@ -293,16 +293,16 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
                 client, 0, {of_first[0], 1}, [&](uint32_t, std::string_view bytes) { got = bytes; },
                 [] { return false; });
         });
-        for (int tries = 0; tries < 20'000 && partials[0]->arrivals->wanted().empty(); ++tries)
+        for (int tries = 0; tries < 20'000 && partials[0]->map->wanted().empty(); ++tries)
             std::this_thread::sleep_for(milliseconds(1));
-        CHECK(partials[0]->arrivals->wanted() == std::vector<uint32_t>{of_first[0]});
+        CHECK(partials[0]->map->wanted() == std::vector<uint32_t>{of_first[0]});
         nodes[0]->bring(*partials[0], of_first[0]);
         taker.join();
         CHECK(is_whole);
-        CHECK(got == scene.piece(partials[0]->layers[of_first[0] < 6 ? 0 : 1], of_first[0]));
+        CHECK(got == scene.chunk(partials[0]->layers[of_first[0] < 6 ? 0 : 1], of_first[0]));
     }
     SECTION("wrong bytes are not asked for twice") {
-        for (uint32_t piece : of_first) nodes[0]->bring(*partials[0], piece);
+        for (uint32_t chunk : of_first) nodes[0]->bring(*partials[0], chunk);
         ChunkClient client;
         exchanges[1]->take_all(
             client, 0, [](uint32_t, std::string_view) { throw Error("other bytes"); }, [] { return false; });
@@ -319,11 +319,11 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
         CHECK_FALSE(exchanges[1]->take(client, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
                                        [] { return false; }));
     }
-    SECTION("one that cannot get a piece says so") {
+    SECTION("one that cannot get a chunk says so") {
         std::jthread failing([&] {
-            for (int tries = 0; tries < 20'000 && partials[0]->arrivals->wanted().empty(); ++tries)
+            for (int tries = 0; tries < 20'000 && partials[0]->map->wanted().empty(); ++tries)
                 std::this_thread::sleep_for(milliseconds(1));
-            partials[0]->arrivals->set_failed(of_first[0]);
+            partials[0]->map->set_failed(of_first[0]);
         });
         ChunkClient client;
         CHECK_FALSE(exchanges[1]->take(client, 0, {of_first[0], 1}, [](uint32_t, std::string_view) {},
@@ -332,7 +332,7 @@ TEST_CASE("exchange: pieces go from node to node as they come, and those that so
     }
 }
 
-TEST_CASE("exchange: when a node has gone, one of the others brings each of its pieces to all", "[pull][exchange]") {
+TEST_CASE("exchange: when a node has gone, one of the others brings each of its chunks to all", "[pull][exchange]") {
     ExchangeScene scene;
     pull::TrackerProcess tracker(3);
     auto nodes = nodes_of(scene, tracker, 3);
@@ -344,11 +344,11 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
             NodeSettings{.place = node.place, .image = Digest(scene.digest)}, partials[node.place.rank],
             ExchangeScene::profile());
     });
-    ChunkOwners owners(3, {partials[0]->layers[0].pieces(), ExchangeScene::count}, ExchangeScene::profile());
+    ChunkOwners owners(3, {partials[0]->layers[0].chunks(), ExchangeScene::count}, ExchangeScene::profile());
     auto owned_by = [&](unsigned node) {
         std::vector<uint32_t> out;
-        for (uint32_t piece = 0; piece < ExchangeScene::count; ++piece)
-            if (owners.owner(piece) == node) out.push_back(piece);
+        for (uint32_t chunk = 0; chunk < ExchangeScene::count; ++chunk)
+            if (owners.owner(chunk) == node) out.push_back(chunk);
         return out;
     };
     std::vector<uint32_t> first = owned_by(2);
@@ -360,7 +360,7 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
     std::atomic<bool> is_over = false;
     std::jthread listener([&] {
         ChunkClient client;
-        auto take = [&](uint32_t piece, std::string_view) { partials[1]->arrivals->set_here(piece), ++came; };
+        auto take = [&](uint32_t chunk, std::string_view) { partials[1]->map->set_here(chunk), ++came; };
         auto over = [&] { return is_over.load(); };
         do exchanges[1]->take_all(client, 2, take, over);
         while (exchanges[1]->wait_for_more(2, over));
@@ -371,16 +371,16 @@ TEST_CASE("exchange: when a node has gone, one of the others brings each of its 
     };
     // The second time, what the node has from the beginning is all there by then.
     bool is_idle = GENERATE(false, true);
-    for (uint32_t piece : first)
-        if (is_idle || piece != first[0]) nodes[2]->bring(*partials[2], piece);
+    for (uint32_t chunk : first)
+        if (is_idle || chunk != first[0]) nodes[2]->bring(*partials[2], chunk);
     CHECK(wait_for([&] { return came == first.size() - (is_idle ? 0 : 1); }));
     exchanges[0].reset();
     CHECK(wait_for([&] { return exchanges[1]->source(later.back()) == 2 && exchanges[1]->source(later[0]) == 2; }));
     CHECK(exchanges[1]->neighbours() == std::vector<unsigned>{2});
-    for (uint32_t piece : later) {
-        CHECK(exchanges[1]->source(piece) == 2);
-        CHECK(wait_for([&] { return !exchanges[2]->source(piece); }));
-        nodes[2]->bring(*partials[2], piece);
+    for (uint32_t chunk : later) {
+        CHECK(exchanges[1]->source(chunk) == 2);
+        CHECK(wait_for([&] { return !exchanges[2]->source(chunk); }));
+        nodes[2]->bring(*partials[2], chunk);
     }
     CHECK(wait_for([&] { return came == later.size(); }));
     is_over = true;

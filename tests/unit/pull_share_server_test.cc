@@ -62,8 +62,8 @@ TEST_CASE("share: two nodes and srun's process bring an image together", "[share
     bool one_owns = next<Plan>(one).layers.at(0).is_owner, two_owns = next<Plan>(two).layers.at(0).is_owner;
     CHECK(one_owns != two_owns);
     TrackerClient &owner = one_owns ? one : two, &other = one_owns ? two : one;
-    owner.send(Done{0, LayerSeal{9, pieces_one}});
-    CHECK(next<Sealed>(other).pieces == pieces_one);
+    owner.send(Done{0, LayerSeal{9, chunks_one}});
+    CHECK(next<Sealed>(other).chunks == chunks_one);
     owner.send(Finished{});
     CHECK_FALSE(other.receive(milliseconds(50)));
     other.send(Finished{});

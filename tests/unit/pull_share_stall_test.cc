@@ -12,7 +12,7 @@ using namespace berth::pull::share;
 namespace {
 
 constexpr unsigned layer_count = 3;
-constexpr uint32_t whole = 24;  ///< pieces of a layer
+constexpr uint32_t whole = 24;  ///< chunks of a layer
 constexpr uint32_t a_second = 4;
 
 /// A node as it is when it keeps to the rules.
@@ -24,10 +24,10 @@ struct Node {
     /// Nothing comes from the registry: it is down, or has said that the node is to wait.
     bool is_cut_off = false, is_to_wait = false;
     struct Layer {
-        uint32_t pieces = 0;
+        uint32_t chunks = 0;
         bool is_owner = false, is_by_self = false;
         std::vector<unsigned> sources = {};
-        bool has() const { return pieces == whole; }
+        bool has() const { return chunks == whole; }
     };
     std::array<Layer, layer_count> layers;
 
@@ -111,7 +111,7 @@ class Step {
     }
 
     static Node::Layer& begin_anew(Node::Layer& layer) {
-        if (!layer.has()) layer.pieces = 0;
+        if (!layer.has()) layer.chunks = 0;
         return layer;
     }
 
@@ -130,8 +130,8 @@ class Step {
         if (layer.has()) return;
         if (layer.is_owner || layer.is_by_self) {
             if (node.is_cut_off || node.is_to_wait) return;
-            uint32_t got = std::min(a_second, whole - layer.pieces);
-            layer.pieces += got, node.registry += got;
+            uint32_t got = std::min(a_second, whole - layer.chunks);
+            layer.chunks += got, node.registry += got;
             if (layer.has() && layer.is_owner) scene_.sealed(number, index);
             return;
         }
@@ -148,10 +148,10 @@ class Step {
                 scene_.say(number, Complaint{key_of(source), index, Fault::gone, ""});
                 continue;
             }
-            uint32_t got = std::min(a_second, from.layers[index].pieces - std::min(layer.pieces,
-                                                                                     from.layers[index].pieces));
+            uint32_t got = std::min(a_second, from.layers[index].chunks - std::min(layer.chunks,
+                                                                                     from.layers[index].chunks));
             if (got == 0) continue;
-            layer.pieces += got, node.peers += got;
+            layer.chunks += got, node.peers += got;
             if (layer.has()) scene_.say(number, Done{index});
             return;
         }
@@ -163,7 +163,7 @@ class Step {
         for (const Node::Layer& layer : node.layers) {
             bool is_brought = layer.is_owner || layer.is_by_self;
             out.is_at_work = out.is_at_work || (is_brought && !layer.has() && !node.is_cut_off);
-            out.layers.push_back({layer.pieces, !is_brought && !layer.has()});
+            out.layers.push_back({layer.chunks, !is_brought && !layer.has()});
         }
         scene_.say(number, out);
     }

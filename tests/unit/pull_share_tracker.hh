@@ -13,7 +13,7 @@
 namespace berth::pull::share {
 
 inline const Digest image_a("sha256:" + std::string(64, 'a')), image_b("sha256:" + std::string(64, 'b'));
-inline const Digest pieces_one("sha256:" + std::string(64, '1')), pieces_two("sha256:" + std::string(64, '2'));
+inline const Digest chunks_one("sha256:" + std::string(64, '1')), chunks_two("sha256:" + std::string(64, '2'));
 constexpr uint64_t mega = 1 << 20;
 
 inline std::string key_of(unsigned node) {
@@ -25,7 +25,7 @@ inline std::string key_of(unsigned node) {
 struct Fetch {};
 /// Done with a seal.
 struct Sealed {
-    Digest pieces;
+    Digest chunks;
 };
 
 /// The message when it is one of this kind. Documents without any are a Fetch, Done with a seal is a Sealed.
@@ -71,8 +71,8 @@ class Scene {
         documents(1);
         for (unsigned node = 1; node <= flags.size(); ++node) have(node, flags[node - 1]);
     }
-    void sealed(unsigned node, unsigned layer, const Digest& pieces = pieces_one) {
-        say(node, Done{layer, LayerSeal{9, pieces}});
+    void sealed(unsigned node, unsigned layer, const Digest& chunks = chunks_one) {
+        say(node, Done{layer, LayerSeal{9, chunks}});
     }
     void lost(unsigned node) { take(tracker.lost(node, now)); }
     void pass(unsigned milliseconds) {

@@ -178,7 +178,7 @@ TEST_CASE("tracker: that a layer is sealed is told to all that lack it, and to l
     CHECK(scene.count<Sealed>(owner) == 0);
     CHECK(scene.count<Sealed>(third) == 0);
     REQUIRE(scene.count<Sealed>(other) == 1);
-    CHECK(scene.all<Sealed>(other)[0].pieces == pieces_one);
+    CHECK(scene.all<Sealed>(other)[0].chunks == chunks_one);
     scene.hello(4);
     scene.have(4, "0");
     REQUIRE(scene.count<Sealed>(4) == 1);
@@ -384,8 +384,8 @@ TEST_CASE("tracker: a receiver that none of its sources serves pulls that layer 
 TEST_CASE("tracker: layers of two nodes that differ are not mixed", "[share]") {
     Scene scene(4);
     scene.all_come({"1", "1", "0", "0"});
-    scene.sealed(1, 0, pieces_one);
-    scene.sealed(2, 0, pieces_two);
+    scene.sealed(1, 0, chunks_one);
+    scene.sealed(2, 0, chunks_two);
     for (unsigned node : {3, 4}) {
         CHECK(scene.count<Sealed>(node) == 1);
         CHECK(scene.role(node, 0).find("n2") == std::string::npos);

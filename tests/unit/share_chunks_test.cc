@@ -4,7 +4,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/nodes/chunks/chunk_reader.hh"
@@ -24,19 +24,19 @@ Digest any_digest() { return oci::sha256_of("a layer"); }
 
 }  // namespace
 
-TEST_CASE("each piece of a file has one place in one stripe, piece 0 the last", "[share]") {
-    for (uint32_t pieces = 1; pieces < 40; ++pieces) {
-        CAPTURE(pieces);
+TEST_CASE("each chunk of a file has one place in one stripe, chunk 0 the last", "[share]") {
+    for (uint32_t chunks = 1; chunks < 40; ++chunks) {
+        CAPTURE(chunks);
         std::set<uint32_t> seen;
         for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
-            for (uint32_t place = 0; auto index = chunk_at(stripe, place, pieces); ++place) {
+            for (uint32_t place = 0; auto index = chunk_at(stripe, place, chunks); ++place) {
                 CHECK(seen.insert(*index).second);
                 CHECK(*index % stripe_count == stripe);
-                if (*index == 0) CHECK_FALSE(chunk_at(stripe, place + 1, pieces));
-                // Without the size the places are the same, but for that of piece 0.
+                if (*index == 0) CHECK_FALSE(chunk_at(stripe, place + 1, chunks));
+                // Without the size the places are the same, but for that of chunk 0.
                 if (*index != 0) CHECK(chunk_at(stripe, place) == *index);
             }
-        CHECK(seen.size() == pieces);
+        CHECK(seen.size() == chunks);
     }
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("the head of a chunk is read as it was written, and nothing else is on
     CHECK(read->ahead == 5);
     CHECK(read->sum == head.sum);
     CHECK_FALSE(parse_chunk_head({bytes.data(), bytes.size() - 1}));
-    constexpr auto largest = static_cast<uint32_t>(Arrivals::piece_size);
+    constexpr auto largest = static_cast<uint32_t>(ChunkMap::chunk_size);
     for (ChunkHead bad : {ChunkHead{7, 0}, ChunkHead{7, largest + 1}, ChunkHead{7, 1, largest},
                           ChunkHead{ChunkHead::waiting, 5}, ChunkHead{ChunkHead::waiting, 0, 1},
                           ChunkHead{ChunkHead::complete, 1}}) {
@@ -83,7 +83,7 @@ TEST_CASE("what is no chunk of a layer, or comes in parts, is not taken", "[shar
     CHECK(problem({ChunkHead::gone}) == "it cannot get a chunk");
 }
 
-TEST_CASE("a pump makes pieces as a file grows, and piece 0 when it is whole", "[share]") {
+TEST_CASE("a pump makes chunks as a file grows, and chunk 0 when it is whole", "[share]") {
     TempFolder folder;
     uint64_t size = GENERATE(uint64_t{100}, uint64_t{chunk_size}, uint64_t{chunk_size} + 1, uint64_t{5'400'000});
     std::string content = squash::test::noise(size, 5);

@@ -1,4 +1,4 @@
-// Which node of a step brings which piece of an image that starts early, and what the nodes know of one another.
+// Which node of a step brings which chunk of an image that starts early, and what the nodes know of one another.
 #include <cmath>
 #include <set>
 
@@ -34,39 +34,39 @@ std::string told(const std::vector<Outgoing>& messages) {
 
 }  // namespace
 
-TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within two steps", "[pull][exchange]") {
+TEST_CASE("exchange: every chunk has an owner, to whom all who ask lead within two steps", "[pull][exchange]") {
     std::vector<uint32_t> ends{1000, 1001, 3000}, profile;
-    for (uint32_t piece = 0; piece < 3000; piece += 7) profile.push_back(2999 - piece);
+    for (uint32_t chunk = 0; chunk < 3000; chunk += 7) profile.push_back(2999 - chunk);
     for (unsigned nodes : {1U, 2U, 3U, 16U, 17U, 23U, 64U, 100U, 1000U}) {
         INFO(nodes);
         ChunkOwners owners(nodes, ends, profile);
         std::vector<unsigned> owned(nodes);
-        for (uint32_t piece = 0; piece < 3000; ++piece) {
-            unsigned owner = owners.owner(piece);
+        for (uint32_t chunk = 0; chunk < 3000; ++chunk) {
+            unsigned owner = owners.owner(chunk);
             REQUIRE(owner < nodes);
             ++owned[owner];
-            REQUIRE(owners.source(piece, owner) == owner);
-            REQUIRE(owners.source(piece, std::nullopt) == owner);
+            REQUIRE(owners.source(chunk, owner) == owner);
+            REQUIRE(owners.source(chunk, std::nullopt) == owner);
         }
         size_t most = 0;
         for (unsigned node = 0; node < nodes; node += 1 + nodes / 40) {
             std::vector<unsigned> sources = owners.sources(node);
             most = std::max(most, sources.size());
-            for (uint32_t piece = 0; piece < 3000; piece += 3) {
-                unsigned source = owners.source(piece, node);
+            for (uint32_t chunk = 0; chunk < 3000; chunk += 3) {
+                unsigned source = owners.source(chunk, node);
                 bool asks_registry = source == node;
-                REQUIRE(asks_registry == (owners.owner(piece) == node));
+                REQUIRE(asks_registry == (owners.owner(chunk) == node));
                 if (asks_registry) continue;
                 REQUIRE(std::ranges::count(sources, source) == 1);
                 // Whom it asks has it from its owner.
-                unsigned next = owners.source(piece, source);
-                REQUIRE((next == source || next == owners.owner(piece)));
+                unsigned next = owners.source(chunk, source);
+                REQUIRE((next == source || next == owners.owner(chunk)));
             }
         }
         CHECK(most <= (nodes <= ChunkOwners::row_limit ? nodes - 1 : 2 * std::sqrt(nodes) + 2));
         if (nodes <= 64) CHECK(*std::ranges::min_element(owned) > 0);
     }
-    // The first pieces of a profile have several owners.
+    // The first chunks of a profile have several owners.
     ChunkOwners owners(4, {100}, {40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 9});
     CHECK(owners.owner(40) == owners.owner(43));
     CHECK(owners.owner(44) != owners.owner(43));
@@ -75,7 +75,7 @@ TEST_CASE("exchange: every piece has an owner, to whom all who ask lead within t
     for (unsigned nodes : {2U, 5U, 16U, 40U}) {
         ChunkOwners even(nodes, {2000}, {});
         std::vector<unsigned> counts(nodes);
-        for (uint32_t piece = 0; piece < 2000; ++piece) ++counts[even.owner(piece)];
+        for (uint32_t chunk = 0; chunk < 2000; ++chunk) ++counts[even.owner(chunk)];
         CHECK(*std::ranges::max_element(counts) <= 2000 / nodes + ChunkOwners::chunks_a_run / 2 + 1);
     }
 }
@@ -93,20 +93,20 @@ TEST_CASE("exchange: when nodes have gone, the others ask owners that are there,
             for (unsigned i = 0; i < 8; ++i) gone.insert({i * 8 + 3, 40 + i});
         for (unsigned node : gone) owners.set_gone(node);
         for (auto node = gone.rbegin(); node != gone.rend(); ++node) backwards.set_gone(*node);
-        for (uint32_t piece = 0; piece < 3000; ++piece) {
-            INFO(nodes << " nodes, piece " << piece);
-            unsigned owner = owners.owner(piece);
+        for (uint32_t chunk = 0; chunk < 3000; ++chunk) {
+            INFO(nodes << " nodes, chunk " << chunk);
+            unsigned owner = owners.owner(chunk);
             REQUIRE(!gone.contains(owner));
-            REQUIRE(backwards.owner(piece) == owner);
-            if (!gone.contains(before.owner(piece))) REQUIRE(owner == before.owner(piece));
+            REQUIRE(backwards.owner(chunk) == owner);
+            if (!gone.contains(before.owner(chunk))) REQUIRE(owner == before.owner(chunk));
             for (unsigned node = 0; node < nodes; ++node) {
                 if (gone.contains(node)) continue;
-                unsigned source = owners.source(piece, node);
+                unsigned source = owners.source(chunk, node);
                 REQUIRE(!gone.contains(source));
                 REQUIRE((source == node) == (owner == node));
                 if (source != node && source != owner) {
-                    REQUIRE(owners.source(piece, source) == owner);
-                    REQUIRE(owners.is_passed_on(piece, source));
+                    REQUIRE(owners.source(chunk, source) == owner);
+                    REQUIRE(owners.is_passed_on(chunk, source));
                 }
             }
         }
@@ -116,33 +116,33 @@ TEST_CASE("exchange: when nodes have gone, the others ask owners that are there,
     std::set<unsigned> heirs;
     ChunkOwners before = owners;
     owners.set_gone(1);
-    for (uint32_t piece = 0; piece < 300; ++piece)
-        if (before.owner(piece) == 1) heirs.insert(owners.owner(piece));
+    for (uint32_t chunk = 0; chunk < 300; ++chunk)
+        if (before.owner(chunk) == 1) heirs.insert(owners.owner(chunk));
     CHECK(heirs == std::set<unsigned>{0, 2});
 }
 
-TEST_CASE("exchange: parts of a piece go on where they are farther, and are of one beginning", "[pull][exchange]") {
-    PartialChunks pieces;
-    pieces.add(7, 5, "nothing before it");
-    CHECK(pieces.all().empty());
-    pieces.add(7, 0, "abc");
-    pieces.add(7, 1, "bcd");
-    pieces.add(7, 0, "ab");
-    pieces.add(7, 5, "fg");
-    pieces.add(3, 0, "x");
-    REQUIRE(pieces.all().size() == 2);
-    CHECK((pieces.all()[1].chunk == 7 && pieces.all()[1].size == 4));
-    CHECK(pieces.bytes(7, 0, 1, 2) == "bc");
-    CHECK(pieces.bytes(7, 0, 4, 1).empty());
-    pieces.set_wrong(7);
-    CHECK(pieces.beginning(7) == 1);
-    pieces.add(7, 0, "ABCDE");
-    CHECK(pieces.bytes(7, 0, 0, 9).empty());
-    CHECK(pieces.bytes(7, 1, 0, 9) == "ABCDE");
-    pieces.set_whole(7);
-    CHECK(pieces.bytes(7, 1, 0, 9).empty());
-    for (uint32_t piece = 100; piece < 300; ++piece) pieces.add(piece, 0, "x");
-    CHECK(pieces.all().size() == PartialChunks::limit);
+TEST_CASE("exchange: parts of a chunk go on where they are farther, and are of one beginning", "[pull][exchange]") {
+    PartialChunks chunks;
+    chunks.add(7, 5, "nothing before it");
+    CHECK(chunks.all().empty());
+    chunks.add(7, 0, "abc");
+    chunks.add(7, 1, "bcd");
+    chunks.add(7, 0, "ab");
+    chunks.add(7, 5, "fg");
+    chunks.add(3, 0, "x");
+    REQUIRE(chunks.all().size() == 2);
+    CHECK((chunks.all()[1].chunk == 7 && chunks.all()[1].size == 4));
+    CHECK(chunks.bytes(7, 0, 1, 2) == "bc");
+    CHECK(chunks.bytes(7, 0, 4, 1).empty());
+    chunks.set_wrong(7);
+    CHECK(chunks.beginning(7) == 1);
+    chunks.add(7, 0, "ABCDE");
+    CHECK(chunks.bytes(7, 0, 0, 9).empty());
+    CHECK(chunks.bytes(7, 1, 0, 9) == "ABCDE");
+    chunks.set_whole(7);
+    CHECK(chunks.bytes(7, 1, 0, 9).empty());
+    for (uint32_t chunk = 100; chunk < 300; ++chunk) chunks.add(chunk, 0, "x");
+    CHECK(chunks.all().size() == PartialChunks::limit);
 }
 
 TEST_CASE("exchange: who takes part is told when all have come, or some time after", "[pull][exchange]") {
@@ -213,7 +213,7 @@ TEST_CASE("exchange: a node with a number that none has is told the owners, and 
     for (unsigned nodes : {1U, 3U, 17U, 64U}) {
         ChunkOwners owners(nodes, {100}, {3});
         for (unsigned node : {nodes, nodes + 1, 2 * nodes, 4'000'000'000U, ~0U})
-            for (uint32_t piece = 0; piece < 100; ++piece)
-                REQUIRE(owners.source(piece, node) == owners.owner(piece));
+            for (uint32_t chunk = 0; chunk < 100; ++chunk)
+                REQUIRE(owners.source(chunk, node) == owners.owner(chunk));
     }
 }

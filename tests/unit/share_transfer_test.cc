@@ -197,7 +197,7 @@ TEST_CASE("a layer goes on to the next node while it comes, before anybody has a
     std::thread to_last([&] { last.receive({middle.peer()}); });
     sys::write_all(file.get(), content.substr(0, 6 << 20), "a layer");
     pump->note(6 << 20);
-    // Pieces 1 to 5; two of them are even.
+    // Chunks 1 to 5; two of them are even.
     while (last.layer.count(0) < 2 || last.layer.count(1) < 3) std::this_thread::sleep_for(milliseconds(5));
     CHECK_FALSE(owner.layer->sealed());
     sys::write_all(file.get(), content.substr(6 << 20), "a layer");
@@ -359,7 +359,7 @@ TEST_CASE("a source that had nothing is asked again after a while, and does not 
     CHECK(relay.bytes() < content.size() / 4);
 }
 
-TEST_CASE("whatever sources say, a layer of which no piece comes is left to the registry", "[share]") {
+TEST_CASE("whatever sources say, a layer of which no chunk comes is left to the registry", "[share]") {
     TempFolder folder;
     bool is_gone = GENERATE(true, false);
     Node without;

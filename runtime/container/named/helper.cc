@@ -14,7 +14,7 @@
 #include <list>
 #include <utility>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/channel.hh"
 #include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
@@ -195,7 +195,7 @@ Pid keep_pulling(HelperOrder& order, int connection) {
     if (!order.early) return {};
     order.pipes->keep_those_of_helper();
     squash::ComingLayers& coming = order.image.coming;
-    coming.arrivals->set_lifeline(order.pipes->lifeline());
+    coming.map->set_lifeline(order.pipes->lifeline());
     // The start waits for parts of the image for as long as somebody wants it.
     coming.interrupted = [connection] {
         pollfd starter{connection, 0, 0};

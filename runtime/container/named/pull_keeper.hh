@@ -23,7 +23,7 @@ class KeeperPipes {
     /// nothing else.
     void tell_started();
 
-    /// Ends when nobody brings the image any more; for Arrivals::set_lifeline().
+    /// Ends when nobody brings the image any more; for ChunkMap::set_lifeline().
     int lifeline() const { return pulls_end_.get(); }
 
   private:

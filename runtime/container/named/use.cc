@@ -258,9 +258,9 @@ class Use {
     }
 
     void await_start(const UsedContainer& out) {
-        if (out.arrivals)
+        if (out.map)
             await_early_start(out.connection.get(),
-                              attended_wait(start_.watch, out.arrivals, start_.site.limits.stall_time));
+                              attended_wait(start_.watch, out.map, start_.site.limits.stall_time));
     }
 
     void forget(UsedContainer& out) {
@@ -329,7 +329,7 @@ class Use {
             open_store(start_.site, start_.caller).pin(Digest(out.record.digest), state_path());
         plan::Plan plan = plan_for(out, opened);
         if (opened.early) {
-            out.arrivals = opened.image.coming.arrivals;
+            out.map = opened.image.coming.map;
             out.keeper.emplace();
         }
         HelperImage image{std::move(opened.image), std::move(opened.early), out.keeper ? &*out.keeper : nullptr};

@@ -42,7 +42,7 @@ struct UsedContainer {
     plan::NameAction action;        ///< what was done to get there
     plan::ContainerRecord record;
     std::vector<std::string> command = {};  ///< the image's, when it was opened here
-    std::shared_ptr<Arrivals> arrivals = {};  ///< of an image that was opened here before its layers were
+    std::shared_ptr<ChunkMap> map = {};  ///< of an image that was opened here before its layers were
     std::optional<KeeperPipes> keeper = {};   ///< of such a one, until the container has started
 };
 

@@ -22,7 +22,7 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/cpus.hh"
 #include "runtime/base/debug_log.hh"
 #include "runtime/base/descriptors.hh"
@@ -178,8 +178,8 @@ void serve(ThreadStart& start) {
     std::vector<Fd> layers;
     std::vector<int> kept = shared;
     if (start.index->descriptor() >= 0) kept.push_back(start.index->descriptor());
-    if (const auto& arrivals = start.options.coming.arrivals; arrivals && arrivals->lifeline() >= 0)
-        kept.push_back(arrivals->lifeline());
+    if (const auto& map = start.options.coming.map; map && map->lifeline() >= 0)
+        kept.push_back(map->lifeline());
     kept.push_back(start.options.prefetcher);
     kept.push_back(debug::descriptor());
     leave_descriptor_table(kept);
@@ -212,7 +212,7 @@ void serve(ThreadStart& start) {
         clones.push_back(clone_device(first));
     if (start.options.confine) start.options.confine();
     std::optional<LateReads> late;
-    if (start.options.coming.arrivals) served.late = &late.emplace(session.get(), served);
+    if (start.options.coming.map) served.late = &late.emplace(session.get(), served);
 
     std::optional<SlowRequests> slow;
     if (debug::is_on())

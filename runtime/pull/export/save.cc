@@ -71,10 +71,10 @@ void add_directory(Layers& layers, int directory, bool overlay, const OutputFile
     add_file(layers, std::move(file), what);
 }
 
-uint64_t pieces_here(const store::Store& store) {
+uint64_t chunks_here(const store::Store& store) {
     uint64_t out = 0;
     for (const Digest& manifest : store::partials(store))
-        if (auto partial = store::find_partial(store, manifest, store::Access::read)) out += partial->arrivals->here();
+        if (auto partial = store::find_partial(store, manifest, store::Access::read)) out += partial->map->here();
     return out;
 }
 
@@ -87,7 +87,7 @@ void wait_for_image(const store::Store& store, const Digest& digest, const std::
     uint64_t here = 0;
     bool told = false;
     while (!store.has_image(digest) && !store::partials(store).empty()) {
-        if (uint64_t now = pieces_here(store); now != here) here = now, last_growth = Clock::now();
+        if (uint64_t now = chunks_here(store); now != here) here = now, last_growth = Clock::now();
         if (Clock::now() - last_growth > patience) return;
         if (bool is_long = Clock::now() - since > told_after; is_long && !std::exchange(told, true))
             std::fprintf(stderr, "berth: saving the container %s: waiting for the rest of its image\n",

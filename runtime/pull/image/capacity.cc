@@ -12,7 +12,7 @@ namespace {
 /// Measured: a pull that brings nothing takes 14 MB, most of it libraries; the index of 70,000 entries comes to 12 MB
 /// at the end.
 constexpr uint64_t program_bytes = 32ULL << 20;
-/// Of one layer being converted: six pieces of 256 KiB between network and decompressor, its output, libcurl's and
+/// Of one layer being converted: six chunks of 256 KiB between network and decompressor, its output, libcurl's and
 /// TLS's buffers, eight unpacked fragments, and the stacks of two threads.
 constexpr uint64_t layer_bytes = 4ULL << 20;
 /// A thread's stack and what malloc keeps for it.

@@ -65,7 +65,7 @@ share::DocumentList documents_to_keep(const share::SharedSource& source, const s
     return out;
 }
 
-std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
+std::unique_ptr<share::LazyExchange> meet_for_chunks(const Options& options,
                                                       const std::shared_ptr<const store::Partial>& partial,
                                                       const Digest& manifest, const std::vector<uint32_t>& profile,
                                                       const std::string& what, Meter& meter) try {

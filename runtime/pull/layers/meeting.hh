@@ -28,9 +28,9 @@ share::DocumentList documents_to_tell(const share::SharedSource& image, const st
 share::DocumentList documents_to_keep(const share::SharedSource& source, const std::vector<Digest>& wanted,
                                       const std::vector<trust::Signature>& signatures);
 
-/// This node's part in the exchange of the pieces of an image that has started already. Null where this node is alone,
+/// This node's part in the exchange of the chunks of an image that has started already. Null where this node is alone,
 /// with a note when that was to be otherwise.
-std::unique_ptr<share::LazyExchange> meet_for_pieces(const Options& options,
+std::unique_ptr<share::LazyExchange> meet_for_chunks(const Options& options,
                                                       const std::shared_ptr<const store::Partial>& partial,
                                                       const Digest& manifest, const std::vector<uint32_t>& profile,
                                                       const std::string& what, Meter& meter);

@@ -12,7 +12,7 @@
 #include "runtime/pull/image/stored.hh"
 #include "runtime/pull/layers/meeting.hh"
 #include "runtime/pull/lazy/early_parts.hh"
-#include "runtime/pull/lazy/piece_fetch.hh"
+#include "runtime/pull/lazy/chunk_fetch.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/store/profile.hh"
 
@@ -24,8 +24,8 @@ namespace {
 constexpr const char* artifact_file = "artifact.json";
 constexpr const char* sums_file = "sums";
 constexpr uint64_t early_index_limit = 4ULL << 30;  ///< bytes, unpacked
-constexpr size_t sums_limit = Arrivals::piece_limit * PieceSums::size;
-constexpr size_t profile_limit = Arrivals::piece_limit * 4;
+constexpr size_t sums_limit = ChunkMap::chunk_limit * ChunkSums::size;
+constexpr size_t profile_limit = ChunkMap::chunk_limit * 4;
 
 class Preparation {
   public:
@@ -39,7 +39,7 @@ class Preparation {
   private:
     void check_artifact(const std::vector<Digest>& diff_ids) const;
     squash::Index fetch_index(int fd);
-    uint32_t add_layers(const store::NewPartial& folder, const std::vector<Digest>& layers, const PieceSums& sums);
+    uint32_t add_layers(const store::NewPartial& folder, const std::vector<Digest>& layers, const ChunkSums& sums);
     std::string blob(const oci::Descriptor& blob, size_t limit);
     void add_profile(const store::NewPartial& folder);
     void put(const store::NewPartial& folder, const char* file, std::string_view bytes) const {
@@ -52,7 +52,7 @@ class Preparation {
     const Digest& manifest_;
     Meter& meter_;
     std::string what_;
-    std::vector<Arrivals::Pieces> here_;
+    std::vector<ChunkMap::Chunks> here_;
 };
 
 void Preparation::check_artifact(const std::vector<Digest>& diff_ids) const {
@@ -89,18 +89,18 @@ squash::Index Preparation::fetch_index(int fd) {
     return squash::Index::open(fd, cat("the index of ", what_));
 }
 
-/// Those that are in a store already have to be what was published: the index is of that. Their last piece tells, since
-/// it has the seal. Returns how many pieces there are.
+/// Those that are in a store already have to be what was published: the index is of that. Their last chunk tells, since
+/// it has the seal. Returns how many chunks there are.
 uint32_t Preparation::add_layers(const store::NewPartial& folder, const std::vector<Digest>& layers,
-                                 const PieceSums& sums) {
+                                 const ChunkSums& sums) {
     uint32_t first = 0;
     uint64_t to_come = 0;
     for (const Digest& diff_id : layers) {
         const oci::PublishedLayer* published = artifact_.find(diff_id);
         uint64_t size = published->squashfs.size;
-        auto count = static_cast<uint32_t>(Arrivals::pieces_of(size));
+        auto count = static_cast<uint32_t>(ChunkMap::chunks_of(size));
         if (Fd stored = store_.open_layer(diff_id)) {
-            uint64_t at = uint64_t{count - 1} * Arrivals::piece_size;
+            uint64_t at = uint64_t{count - 1} * ChunkMap::chunk_size;
             std::string last(size - at, '\0');
             bool same = static_cast<uint64_t>(sys::stat_of(stored.get(), diff_id.text()).st_size) == size &&
                         sys::pread_exact(stored.get(), last, at, diff_id.text()) && sums.match(first + count - 1, last);
@@ -135,15 +135,15 @@ void Preparation::run(const std::vector<Digest>& diff_ids, bool with_profile) {
     of_image.erase(std::unique(of_image.begin(), of_image.end()), of_image.end());
     if (std::vector<Digest> sorted = layers; std::ranges::sort(sorted), sorted != of_image)
         throw Error(cat(what_, ": their index is of other layers"));
-    uint64_t pieces = 0;
+    uint64_t chunks = 0;
     for (const Digest& diff_id : layers) {
         uint64_t size = artifact_.find(diff_id)->squashfs.size;
         if (size == 0) throw Error(cat(what_, ": the layer ", diff_id, " is empty"));
-        pieces += std::min(Arrivals::pieces_of(size), Arrivals::piece_limit);
+        chunks += std::min(ChunkMap::chunks_of(size), ChunkMap::chunk_limit);
     }
-    if (pieces > Arrivals::piece_limit) throw Error(cat(what_, ": they are too large"));
+    if (chunks > ChunkMap::chunk_limit) throw Error(cat(what_, ": they are too large"));
     std::string sums = blob(*artifact_.sums, sums_limit);
-    PieceSums checked(sums, pieces, what_);
+    ChunkSums checked(sums, chunks, what_);
     uint32_t count = add_layers(folder, layers, checked);
     put(folder, sums_file, sums);
     put(folder, artifact_file, oci::make_artifact(artifact_));
@@ -174,11 +174,11 @@ void publish_layers(const store::Store& store, const Digest& manifest, const sto
 
 /// Only an order: without it everything comes as well.
 std::vector<uint32_t> find_profile(const store::Store& store, const Digest& manifest, oci::Source& source,
-                                   const oci::Artifact& artifact, uint32_t pieces, Meter& meter) try {
+                                   const oci::Artifact& artifact, uint32_t chunks, Meter& meter) try {
     if (auto here = store::read_partial(store, manifest, store::profile_file, profile_limit))
-        return store::parse_profile(*here, pieces);
+        return store::parse_profile(*here, chunks);
     if (!artifact.profile || artifact.profile->size > profile_limit) return {};
-    return store::parse_profile(source.blob(*artifact.profile), pieces);
+    return store::parse_profile(source.blob(*artifact.profile), chunks);
 } catch (const Error& problem) {
     meter.note(problem.what());
     return {};
@@ -230,14 +230,14 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
     oci::Artifact artifact = oci::parse_artifact(*document, what);
     auto source = oci::make_registry_source(*place, options_there(options, *place).registry);
     std::vector<uint32_t> profile =
-        find_profile(store, manifest, *source, artifact, partial->arrivals->count(), meter);
+        find_profile(store, manifest, *source, artifact, partial->map->count(), meter);
     Completed out;
-    out.exchange = meet_for_pieces(options, partial, manifest, profile, what, meter);
+    out.exchange = meet_for_chunks(options, partial, manifest, profile, what, meter);
     std::vector<LayerStatus> shown;
     for (const store::PartialLayer& layer : partial->layers)
-        shown.push_back({layer.diff_id.text(), layer.size - store::here_bytes(layer, *partial->arrivals)});
+        shown.push_back({layer.diff_id.text(), layer.size - store::here_bytes(layer, *partial->map)});
     meter.begin_layers(cat("pulling ", what), shown);
-    fetch_pieces(*partial, artifact, PieceSums(*sums, partial->arrivals->count(), what), profile, *source,
+    fetch_chunks(*partial, artifact, ChunkSums(*sums, partial->map->count(), what), profile, *source,
                  {.what = what,
                   .patience = options.stall_time,
                   .rate = options.fetch_rate,

@@ -35,7 +35,7 @@ std::string index_of(const store::Store& store, const oci::ImageDescription& ima
 }
 
 void add_sums(std::string& out, int fd, const std::string& what) {
-    std::vector<char> buffer(Arrivals::piece_size);
+    std::vector<char> buffer(ChunkMap::chunk_size);
     auto size = static_cast<uint64_t>(sys::stat_of(fd, what).st_size);
     for (uint64_t at = 0; at < size; at += buffer.size()) {
         std::span<char> part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
@@ -58,14 +58,14 @@ EarlyParts make_early_parts(const store::Store& store, const oci::ImageDescripti
     return out;
 }
 
-PieceSums::PieceSums(std::string bytes, uint64_t count, const std::string& what) : bytes_(std::move(bytes)) {
+ChunkSums::ChunkSums(std::string bytes, uint64_t count, const std::string& what) : bytes_(std::move(bytes)) {
     if (bytes_.size() != count * size)
         throw Error(cat(what, ": there are ", bytes_.size() / size, " sums of parts of layers instead of ", count));
 }
 
-bool PieceSums::match(uint32_t piece, std::string_view bytes) const {
+bool ChunkSums::match(uint32_t chunk, std::string_view bytes) const {
     auto sum = oci::sha256_bytes(bytes);
-    return uint64_t{piece} < bytes_.size() / size && std::memcmp(bytes_.data() + piece * size, sum.data(), size) == 0;
+    return uint64_t{chunk} < bytes_.size() / size && std::memcmp(bytes_.data() + chunk * size, sum.data(), size) == 0;
 }
 
 }  // namespace berth::pull

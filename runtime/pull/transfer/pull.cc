@@ -52,7 +52,7 @@ class Pull {
     bool has_fetched() const { return fetched_; }
     Afterwards take_afterwards() {
         Afterwards out{std::move(nodes_), std::move(unproved_), early_};
-        // Its pieces come with the nodes in a conversation of their own.
+        // Its chunks come with the nodes in a conversation of their own.
         if (early_) {
             if (out.member->has_met()) out.place = options_.share;
             out.member.reset();

@@ -7,7 +7,7 @@
 #include <ctime>
 #include <optional>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/thread_buffer.hh"
 #include "runtime/squash/format/codec.hh"
@@ -15,7 +15,7 @@
 #include "runtime/squash/index/tree_data.hh"
 #include "runtime/squash/read/block_cache.hh"
 #include "runtime/squash/read/checked_blocks.hh"
-#include "runtime/squash/read/piece_log.hh"
+#include "runtime/squash/read/chunk_log.hh"
 
 namespace berth::squash {
 
@@ -124,7 +124,7 @@ struct DataReader::Impl {
         return block.hash == 0 || checked.has({block.layer, block.start}, seconds_now());
     }
     int read_plain_part(const Stored& block, uint32_t from, std::span<char> out);
-    std::array<Arrivals::Pieces, 2> pieces_of(const FileData& file, uint64_t offset, uint64_t size) const;
+    std::array<ChunkMap::Chunks, 2> chunks_of(const FileData& file, uint64_t offset, uint64_t size) const;
     int wait(const FileData& file, uint64_t offset, uint64_t size, const std::function<bool()>& interrupted) const;
     int read_run(const FileData& file, Position& at);
     int read_blocks(const FileData& file, Position& at);
@@ -267,14 +267,14 @@ int DataReader::Impl::read_tail(const FileData& file, uint64_t offset, std::span
 }
 
 /// Those that a read needs: of the file's own blocks, and of the fragment block.
-std::array<Arrivals::Pieces, 2> DataReader::Impl::pieces_of(const FileData& file, uint64_t offset,
+std::array<ChunkMap::Chunks, 2> DataReader::Impl::chunks_of(const FileData& file, uint64_t offset,
                                                            uint64_t size) const {
     auto between = [&](uint64_t from, uint64_t bytes) {
-        auto first = static_cast<uint32_t>(from / Arrivals::piece_size);
-        auto last = static_cast<uint32_t>((from + std::max<uint64_t>(bytes, 1) - 1) / Arrivals::piece_size);
-        return Arrivals::Pieces{coming.first[file.layer] + first, last - first + 1};
+        auto first = static_cast<uint32_t>(from / ChunkMap::chunk_size);
+        auto last = static_cast<uint32_t>((from + std::max<uint64_t>(bytes, 1) - 1) / ChunkMap::chunk_size);
+        return ChunkMap::Chunks{coming.first[file.layer] + first, last - first + 1};
     };
-    std::array<Arrivals::Pieces, 2> out{};
+    std::array<ChunkMap::Chunks, 2> out{};
     uint32_t block_size = layers[file.layer].block_size;
     uint64_t end = std::min(file.size, offset + size);
     if (offset >= end) return out;
@@ -290,9 +290,9 @@ std::array<Arrivals::Pieces, 2> DataReader::Impl::pieces_of(const FileData& file
 
 int DataReader::Impl::wait(const FileData& file, uint64_t offset, uint64_t size,
                            const std::function<bool()>& interrupted) const {
-    for (const Arrivals::Pieces& pieces : pieces_of(file, offset, size)) {
-        if (coming.log) coming.log->add(pieces);
-        if (int problem = coming.arrivals ? coming.arrivals->wait(pieces, interrupted) : 0) return problem;
+    for (const ChunkMap::Chunks& chunks : chunks_of(file, offset, size)) {
+        if (coming.log) coming.log->add(chunks);
+        if (int problem = coming.map ? coming.map->wait(chunks, interrupted) : 0) return problem;
     }
     return 0;
 }
@@ -320,11 +320,11 @@ void DataReader::shrink() {
 }
 
 bool DataReader::is_here(const FileData& file, uint64_t offset, uint64_t size) const {
-    if (!impl_->coming.arrivals || file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0)
+    if (!impl_->coming.map || file.layer >= impl_->layers.size() || impl_->layers[file.layer].block_size == 0)
         return true;
-    auto pieces = impl_->pieces_of(file, offset, size);
-    return std::all_of(pieces.begin(), pieces.end(),
-                       [&](const Arrivals::Pieces& part) { return impl_->coming.arrivals->are_here(part); });
+    auto chunks = impl_->chunks_of(file, offset, size);
+    return std::all_of(chunks.begin(), chunks.end(),
+                       [&](const ChunkMap::Chunks& part) { return impl_->coming.map->are_here(part); });
 }
 
 long DataReader::read(const FileData& file, uint64_t offset, std::span<char> out,

@@ -12,20 +12,20 @@
 #include "runtime/squash/read/file_stamp.hh"
 
 namespace berth {
-class Arrivals;
+class ChunkMap;
 }
 
 namespace berth::squash {
 
-class PieceLog;
+class ChunkLog;
 
 /// Layer files that come while they are read, or reads of which are noted.
 struct ComingLayers {
-    std::shared_ptr<Arrivals> arrivals = {};  ///< null: all of them are here
-    std::vector<uint32_t> first = {};         ///< for each layer file, the number of its first piece
-    std::shared_ptr<PieceLog> log = {};       ///< of what is read; null: none
+    std::shared_ptr<ChunkMap> map = {};  ///< null: all of them are here
+    std::vector<uint32_t> first = {};         ///< for each layer file, the number of its first chunk
+    std::shared_ptr<ChunkLog> log = {};       ///< of what is read; null: none
     std::function<bool()> interrupted = {};   ///< for reads that do not say what interrupts them
-    explicit operator bool() const { return arrivals || log; }
+    explicit operator bool() const { return map || log; }
 };
 
 /// By what is read of files that others may write to is held to what was there before. What differs is -EIO.
@@ -44,7 +44,7 @@ class DataReader {
     ~DataReader();
 
     /// Fills `out` with the bytes of `file` at `offset`. Returns the number of bytes read (short only at the end of the
-    /// file), or -errno. Waits for bytes that have still to come, see Arrivals::wait().
+    /// file), or -errno. Waits for bytes that have still to come, see ChunkMap::wait().
     long read(const FileData& file, uint64_t offset, std::span<char> out,
               const std::function<bool()>& interrupted = {});
 

@@ -1,5 +1,5 @@
 // A cold start on many nodes as a discrete-event program over the planner that the product uses. Nodes have a
-// full-duplex link; a piece is sent on as soon as it is whole; a node sends to its children in turn, a piece each.
+// full-duplex link; a chunk is sent on as soon as it is whole; a node sends to its children in turn, a chunk each.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -30,7 +30,7 @@ struct Setting {
     double registry = 1.25e9;  ///< what the registry sends at most
     double conversion = 0;     ///< what an owner converts at most; 0: without limit
     double latency = 100e-6;   ///< from a node to another
-    uint64_t piece = 1U << 20;
+    uint64_t chunk = 1U << 20;
     std::vector<bool> slow = {};  ///< by node; none when empty
     double slow_rate = 0.25;   ///< of the link, for slow nodes
     bool slow_known = true;    ///< when the plan is made

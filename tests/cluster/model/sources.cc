@@ -147,7 +147,7 @@ bool Swarm::lags(unsigned node) const {
     return false;
 }
 
-/// Pieces that another node has for it.
+/// Chunks that another node has for it.
 uint32_t Swarm::lag(unsigned number) const {
     const Flow& flow = flows_[number];
     if (flow.source == nobody || flow.source == registry_) return 0;
@@ -189,7 +189,7 @@ void Swarm::look_at_nodes() {
 /// from it.
 void Swarm::take_over_from(unsigned node) {
     constexpr double worth_a_request = 5;  // seconds
-    auto pieces = [&](unsigned layer, bool here) {
+    auto chunks = [&](unsigned layer, bool here) {
         double out = 0;
         for (unsigned stripe = 0; stripe < stripes_; ++stripe) {
             const Flow& flow = flows_[index(layer, stripe, node)];
@@ -199,11 +199,11 @@ void Swarm::take_over_from(unsigned node) {
     };
     double all = 0, brought = 0;
     for (unsigned layer = 0; layer < owner_.size(); ++layer)
-        if (is_owner(layer, node)) all += pieces(layer, false), brought += pieces(layer, true);
+        if (is_owner(layer, node)) all += chunks(layer, false), brought += chunks(layer, true);
     double left = (all - brought) * now_ / std::max(1.0, brought);
     for (unsigned layer = 0; layer < owner_.size(); ++layer) {
-        if (!is_owner(layer, node) || pieces(layer, true) == pieces(layer, false)) continue;
-        double anew = pieces(layer, false) / std::max(1.0, best_usual_);
+        if (!is_owner(layer, node) || chunks(layer, true) == chunks(layer, false)) continue;
+        double anew = chunks(layer, false) / std::max(1.0, best_usual_);
         if (left <= 2 * anew || left <= anew + worth_a_request) continue;
         nodes_[node].is_left = true;
         replace_owner(layer);

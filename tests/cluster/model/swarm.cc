@@ -7,11 +7,11 @@ namespace {
 
 namespace share = berth::pull::share;
 
-/// Pieces on their way to a receiver from one source: the next one is there when one is done.
+/// Chunks on their way to a receiver from one source: the next one is there when one is done.
 constexpr uint32_t window = 2;
 
-uint32_t pieces_of(uint64_t size, uint64_t piece) {
-    return static_cast<uint32_t>(std::max<uint64_t>(1, (size + piece - 1) / piece));
+uint32_t chunks_of(uint64_t size, uint64_t chunk) {
+    return static_cast<uint32_t>(std::max<uint64_t>(1, (size + chunk - 1) / chunk));
 }
 
 }  // namespace
@@ -49,11 +49,11 @@ void Swarm::make_plan() {
 void Swarm::make_flows() {
     flows_.resize(setting_.layers.size() * stripes_ * (registry_ + 1));
     for (unsigned layer = 0; layer < setting_.layers.size(); ++layer) {
-        uint32_t pieces = pieces_of(setting_.layers[layer], setting_.piece);
-        size_of_.push_back(static_cast<double>(setting_.layers[layer]) / pieces);
+        uint32_t chunks = chunks_of(setting_.layers[layer], setting_.chunk);
+        size_of_.push_back(static_cast<double>(setting_.layers[layer]) / chunks);
         for (unsigned stripe = 0; stripe < stripes_; ++stripe)
             for (unsigned node = 0; node < registry_; ++node) {
-                uint32_t total = (pieces + stripes_ - 1 - stripe) / stripes_;
+                uint32_t total = (chunks + stripes_ - 1 - stripe) / stripes_;
                 flows_[index(layer, stripe, node)].total = total;
                 nodes_[node].missing += total;
             }
@@ -121,7 +121,7 @@ bool Swarm::can_send(unsigned number) const {
     return flow.got + flow.flying < available(flow, number) + flow.again;
 }
 
-/// Queues the flow at its source if there is a piece for it.
+/// Queues the flow at its source if there is a chunk for it.
 void Swarm::offer(unsigned number) {
     Flow& flow = flows_[number];
     if (flow.is_queued || !can_send(number)) return;
@@ -137,11 +137,11 @@ void Swarm::start_sending(unsigned node) {
         from.waiting.pop_front();
         if (flows_[number].source != node) continue;  // it has moved
         flows_[number].is_queued = false;
-        if (can_send(number)) send_piece(node, number);
+        if (can_send(number)) send_chunk(node, number);
     }
 }
 
-void Swarm::send_piece(unsigned from, unsigned number) {
+void Swarm::send_chunk(unsigned from, unsigned number) {
     Flow& flow = flows_[number];
     Node& to = nodes_[node_of(number)];
     double size = size_of_[layer_of(number)];

@@ -13,7 +13,7 @@ namespace berth::cluster_model {
 inline constexpr unsigned nobody = ~0U;
 
 struct Flow {
-    uint32_t total = 0;      ///< pieces
+    uint32_t total = 0;      ///< chunks
     uint32_t got = 0;        ///< in order; the node can send these on
     uint32_t flying = 0;     ///< asked for and not here
     uint32_t again = 0;      ///< a new owner brings so many that it has before the next one counts
@@ -34,9 +34,9 @@ struct Node {
     bool is_here = true, is_lost = false;
     bool is_left = false;  ///< was found slow: takes no children any more
     unsigned holding_looks = 0;  ///< in a row, at which the others waited for it
-    uint64_t missing = 0;  ///< pieces
+    uint64_t missing = 0;  ///< chunks
     uint64_t got = 0, before = 0;
-    std::deque<unsigned> waiting;  ///< flows to send a piece to, in turn
+    std::deque<unsigned> waiting;  ///< flows to send a chunk to, in turn
 };
 
 enum class What { sent, arrived, joins, is_lost, times_out, look };
@@ -77,7 +77,7 @@ class Swarm {
     bool can_send(unsigned flow) const;
     void offer(unsigned flow);
     void start_sending(unsigned node);
-    void send_piece(unsigned from, unsigned flow);
+    void send_chunk(unsigned from, unsigned flow);
     void arrive(unsigned flow);
     bool is_owner(unsigned layer, unsigned node) const { return owner_[layer] == node; }
 
@@ -102,15 +102,15 @@ class Swarm {
     unsigned stripes_;
     std::vector<berth::pull::share::LayerPlan> plan_;
     std::vector<unsigned> owner_;   ///< by layer
-    std::vector<double> size_of_;   ///< of a piece, by layer
+    std::vector<double> size_of_;   ///< of a chunk, by layer
     std::vector<Node> nodes_;
     std::vector<Flow> flows_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     double now_ = 0;
     uint64_t made_ = 0;
     unsigned unfinished_ = 0;
-    unsigned quiet_ = 0;  ///< seconds without a piece
-    double best_usual_ = 0;  ///< pieces that the node in the middle has got in a second
+    unsigned quiet_ = 0;  ///< seconds without a chunk
+    double best_usual_ = 0;  ///< chunks that the node in the middle has got in a second
     Outcome out_;
 };
 

@@ -29,11 +29,11 @@ double total(const std::vector<uint64_t>& layers) {
     return out;
 }
 
-/// Pieces of 1 MiB; with 10,000 nodes of 4 MiB, which makes every hop take four times as long as it does.
+/// Chunks of 1 MiB; with 10,000 nodes of 4 MiB, which makes every hop take four times as long as it does.
 Setting setting(unsigned nodes, Shape shape = Shape::two_trees) {
     Setting out{.nodes = nodes, .layers = image(), .shape = shape};
-    if (nodes > 2'000 && shape == Shape::two_trees) out.piece = 4U << 20;
-    if (shape == Shape::each_for_itself) out.piece = nodes > 100 ? 64U << 20 : 4U << 20;
+    if (nodes > 2'000 && shape == Shape::two_trees) out.chunk = 4U << 20;
+    if (shape == Shape::each_for_itself) out.chunk = nodes > 100 ? 64U << 20 : 4U << 20;
     return out;
 }
 
@@ -184,7 +184,7 @@ Setting of_laboratory(const Run& run) {
     Setting out{.nodes = run.nodes, .link = bytes_a_second, .registry = bytes_a_second};
     for (double weight = 1; out.layers.size() < 4; weight /= 2)
         out.layers.push_back(static_cast<uint64_t>(run.megabytes * (1 << 20) * weight / halves));
-    out.piece = 64U << 10;
+    out.chunk = 64U << 10;
     return out;
 }
 

@@ -1,6 +1,6 @@
 #include "runtime/pull/nodes/chunks/partial_chunks.hh"
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 
 namespace berth::pull::share {
 
@@ -10,7 +10,7 @@ void PartialChunks::add(uint32_t chunk, uint32_t offset, std::string_view bytes)
     if (found == coming_.end()) {
         if (offset != 0 || coming_.size() == limit) return;
         found = coming_.emplace(chunk, std::string()).first;
-        found->second.reserve(Arrivals::piece_size);
+        found->second.reserve(ChunkMap::chunk_size);
     }
     std::string& to = found->second;
     size_t before = to.size();

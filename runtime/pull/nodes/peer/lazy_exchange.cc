@@ -127,7 +127,7 @@ Plan LazyExchange::Impl::wait_for_roster() {
 
 void LazyExchange::Impl::share_out(const std::vector<uint32_t>& profile) {
     std::vector<uint32_t> ends;
-    for (const store::PartialLayer& layer : partial->layers) ends.push_back(layer.first + layer.pieces());
+    for (const store::PartialLayer& layer : partial->layers) ends.push_back(layer.first + layer.chunks());
     auto count = static_cast<unsigned>(roster.peers.size());
     if (count == 0) throw Error("srun's berth says that no node takes part");
     gives = std::vector<std::atomic<Gives>>(count);
@@ -159,19 +159,19 @@ void LazyExchange::Impl::set_owners(ChunkOwners next) {
 /// Chunks are to come from it that are not here.
 bool LazyExchange::Impl::lacks_from(unsigned neighbour) const {
     const ChunkOwners& now = *owners;
-    for (uint32_t chunk = 0; chunk < partial->arrivals->count(); ++chunk)
-        if (!partial->arrivals->is_here(chunk) && now.source(chunk, roster.own) == neighbour) return true;
+    for (uint32_t chunk = 0; chunk < partial->map->count(); ++chunk)
+        if (!partial->map->is_here(chunk) && now.source(chunk, roster.own) == neighbour) return true;
     return false;
 }
 
 void LazyExchange::Impl::add_part(uint32_t chunk, uint32_t offset, std::string_view bytes) {
-    if (!partial->arrivals->is_here(chunk) && image->is_passed_on(chunk)) image->coming().add(chunk, offset, bytes);
+    if (!partial->map->is_here(chunk) && image->is_passed_on(chunk)) image->coming().add(chunk, offset, bytes);
 }
 
 ChunkReader LazyExchange::Impl::reader(const Sink& sink) {
     return ChunkReader(
         {.size_of = [this](const ChunkHead& head) -> std::optional<uint32_t> {
-             if (head.index >= partial->arrivals->count()) return std::nullopt;
+             if (head.index >= partial->map->count()) return std::nullopt;
              return image->size(head.index);
          },
          .whole = [&sink](const ChunkHead& head, std::string_view bytes) { sink(head.index, bytes); },
@@ -214,10 +214,10 @@ std::optional<unsigned> LazyExchange::source(uint32_t chunk) const {
     return impl_->gives[out] == Impl::Gives::yes ? std::optional(out) : std::nullopt;
 }
 
-bool LazyExchange::take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+bool LazyExchange::take(ChunkClient& client, unsigned neighbour, ChunkMap::Chunks chunks, const Sink& sink,
                          const std::function<bool()>& is_over) {
     ChunkReader reader = impl_->reader(sink);
-    std::string problem = impl_->ask(client, neighbour, impl_->image->path(pieces), "", reader,
+    std::string problem = impl_->ask(client, neighbour, impl_->image->path(chunks), "", reader,
                                      [&](const ChunkReader& its) {
                                          return is_over() || Clock::now() - its.fed() > starved_after;
                                      });
@@ -243,7 +243,7 @@ void LazyExchange::take_all(ChunkClient& client, unsigned neighbour, const Sink&
             return is_over();
         };
         std::string problem = impl_->ask(client, neighbour, impl_->image->path_of_all(impl_->roster.own),
-                                         word_of(*impl_->partial->arrivals), reader, watch);
+                                         word_of(*impl_->partial->map), reader, watch);
         if (problem.empty() && !impl_->lacks_from(neighbour)) return;
         // It may not have heard yet who has gone, and so what it is to send.
         if (problem.empty()) problem = "it ended without some parts that it is to send";

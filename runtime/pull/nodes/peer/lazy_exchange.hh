@@ -38,7 +38,7 @@ class LazyExchange {
     using Sink = std::function<void(uint32_t chunk, std::string_view bytes)>;
     /// Takes these chunks, one behind the other, from a neighbour, which brings them before what nobody waits for.
     /// False when it has not sent all of them. Throws SysError that `sink` throws.
-    bool take(ChunkClient& client, unsigned neighbour, Arrivals::Pieces pieces, const Sink& sink,
+    bool take(ChunkClient& client, unsigned neighbour, ChunkMap::Chunks chunks, const Sink& sink,
               const std::function<bool()>& is_over);
     /// Takes all that comes from a neighbour, until that is all, or is left to the registry. Throws as take() does.
     void take_all(ChunkClient& client, unsigned neighbour, const Sink& sink, const std::function<bool()>& is_over);

@@ -42,7 +42,7 @@ void set_bit(std::string& bits, uint32_t number) {
 /// waits for.
 class LazyImage::Asked : public ChunkStream {
   public:
-    Asked(const LazyImage& image, Arrivals::Pieces chunks) : image_(image), chunks_(chunks) {}
+    Asked(const LazyImage& image, ChunkMap::Chunks chunks) : image_(image), chunks_(chunks) {}
 
   protected:
     ChunkHead next() override;
@@ -52,7 +52,7 @@ class LazyImage::Asked : public ChunkStream {
 
   private:
     const LazyImage& image_;
-    Arrivals::Pieces chunks_;
+    ChunkMap::Chunks chunks_;
     uint32_t sent_ = 0;
 };
 
@@ -90,17 +90,17 @@ class LazyImage::All : public ChunkStream {
     std::string part_;              ///< the bytes behind the head; empty: they are in the file
 };
 
-std::string word_of(const Arrivals& arrivals) {
-    std::string bits((arrivals.count() + 7) / 8, '\0');
-    for (uint32_t chunk = 0; chunk < arrivals.count(); ++chunk)
-        if (arrivals.is_here(chunk)) set_bit(bits, chunk);
+std::string word_of(const ChunkMap& map) {
+    std::string bits((map.count() + 7) / 8, '\0');
+    for (uint32_t chunk = 0; chunk < map.count(); ++chunk)
+        if (map.is_here(chunk)) set_bit(bits, chunk);
     std::string out = oci::encode_base64(bits);
     return out.size() <= here_word_limit ? out : "";
 }
 
 LazyImage::LazyImage(std::shared_ptr<const store::Partial> partial, const Digest& manifest)
     : partial_(std::move(partial)), name_(manifest.hex()) {
-    for (const store::PartialLayer& layer : partial_->layers) ends_.push_back(layer.first + layer.pieces());
+    for (const store::PartialLayer& layer : partial_->layers) ends_.push_back(layer.first + layer.chunks());
 }
 
 void LazyImage::set_owners(std::shared_ptr<const ChunkOwners> owners, std::optional<unsigned> own) {
@@ -109,8 +109,8 @@ void LazyImage::set_owners(std::shared_ptr<const ChunkOwners> owners, std::optio
     own_ = own;
 }
 
-std::string LazyImage::path(Arrivals::Pieces chunks) const {
-    return text_of(ImagePath{.manifest = name_, .pieces = chunks});
+std::string LazyImage::path(ChunkMap::Chunks chunks) const {
+    return text_of(ImagePath{.manifest = name_, .chunks = chunks});
 }
 
 std::string LazyImage::path_of_all(std::optional<unsigned> node) const {
@@ -118,9 +118,9 @@ std::string LazyImage::path_of_all(std::optional<unsigned> node) const {
 }
 
 std::unique_ptr<ChunkStream> LazyImage::answer(std::string_view path, std::string_view here) const {
-    auto asked = parse_image_path(path, partial_->arrivals->count());
+    auto asked = parse_image_path(path, partial_->map->count());
     if (!asked || asked->manifest != name_) return nullptr;
-    if (!asked->is_all) return std::make_unique<Asked>(*this, asked->pieces);
+    if (!asked->is_all) return std::make_unique<Asked>(*this, asked->chunks);
     auto bits = oci::decode_base64(here);
     return bits ? std::make_unique<All>(*this, asked->node, std::move(*bits)) : nullptr;
 }
@@ -133,12 +133,12 @@ bool LazyImage::is_passed_on(uint32_t chunk) const {
 LazyImage::Place LazyImage::place(uint32_t chunk) const {
     const store::PartialLayer& layer =
         partial_->layers[static_cast<size_t>(std::ranges::upper_bound(ends_, chunk) - ends_.begin())];
-    return {&layer, uint64_t{chunk - layer.first} * Arrivals::piece_size};
+    return {&layer, uint64_t{chunk - layer.first} * ChunkMap::chunk_size};
 }
 
 uint32_t LazyImage::size(uint32_t chunk) const {
     Place where = place(chunk);
-    return static_cast<uint32_t>(std::min(Arrivals::piece_size, where.layer->size - where.at));
+    return static_cast<uint32_t>(std::min(ChunkMap::chunk_size, where.layer->size - where.at));
 }
 
 size_t LazyImage::read(uint32_t chunk, uint32_t offset, char* out, size_t size) const {
@@ -154,12 +154,12 @@ size_t LazyImage::read(uint32_t chunk, uint32_t offset, char* out, size_t size) 
 
 ChunkHead LazyImage::Asked::next() {
     if (sent_ == chunks_.count) return {ChunkHead::complete};
-    Arrivals& arrivals = *image_.partial_->arrivals;
+    ChunkMap& map = *image_.partial_->map;
     auto end = Clock::now() + word_time;
     // All at once, so that one request does.
-    if (sent_ == 0) arrivals.ask(chunks_);
+    if (sent_ == 0) map.ask(chunks_);
     uint32_t chunk = chunks_.first + sent_;
-    int problem = arrivals.wait({chunk, 1}, [&] { return Clock::now() >= end; });
+    int problem = map.wait({chunk, 1}, [&] { return Clock::now() >= end; });
     if (problem == -EINTR) return {ChunkHead::waiting};
     if (problem != 0) return {ChunkHead::gone};
     ++sent_;
@@ -174,7 +174,7 @@ bool LazyImage::All::find_all() {
     if (owners == known_) return known_ != nullptr;
     known_ = owners;
     std::vector<Left> before = std::exchange(left_, {});
-    for (uint32_t chunk = 0; own && chunk < image_.partial_->arrivals->count(); ++chunk) {
+    for (uint32_t chunk = 0; own && chunk < image_.partial_->map->count(); ++chunk) {
         auto found = std::ranges::lower_bound(before, chunk, {}, &Left::chunk);
         if (found != before.end() && found->chunk == chunk) left_.push_back(*found);
         else if (owners->source(chunk, node_) == *own && !has_bit(here_, chunk))
@@ -187,9 +187,9 @@ bool LazyImage::All::find_all() {
 
 /// What is left of a chunk that is here.
 std::optional<ChunkHead> LazyImage::All::next_whole(bool of_profile) {
-    const Arrivals& arrivals = *image_.partial_->arrivals;
+    const ChunkMap& map = *image_.partial_->map;
     auto found = std::ranges::find_if(left_, [&](const Left& left) {
-        return left.is_in_profile == of_profile && arrivals.is_here(left.chunk);
+        return left.is_in_profile == of_profile && map.is_here(left.chunk);
     });
     if (found == left_.end()) return std::nullopt;
     Left left = *found;

@@ -17,7 +17,7 @@
 namespace berth::pull::share {
 
 /// A word for a set of chunks, for here_header; empty when it would be too long for a header.
-std::string word_of(const Arrivals& arrivals);
+std::string word_of(const ChunkMap& map);
 
 /// Safe to use from all threads.
 class LazyImage : public Offer {
@@ -34,7 +34,7 @@ class LazyImage : public Offer {
     /// is sent of a chunk that has been checked alone.
     std::unique_ptr<ChunkStream> answer(std::string_view path, std::string_view here) const override;
 
-    std::string path(Arrivals::Pieces chunks) const;
+    std::string path(ChunkMap::Chunks chunks) const;
     std::string path_of_all(std::optional<unsigned> node) const;
     /// Bytes of a chunk.
     uint32_t size(uint32_t chunk) const;

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 #include "runtime/oci/sha256.hh"
 
 namespace berth::pull::share {
@@ -24,7 +24,7 @@ std::optional<ChunkHead> parse_chunk_head(std::string_view bytes) {
     if (bytes.size() != ChunkHead::wire_size) return std::nullopt;
     std::memcpy(&head, bytes.data(), bytes.size());
     bool is_word = head.index >= ChunkHead::gone;
-    bool is_part = head.size > 0 && uint64_t{head.offset} + head.size <= Arrivals::piece_size;
+    bool is_part = head.size > 0 && uint64_t{head.offset} + head.size <= ChunkMap::chunk_size;
     if (is_word ? head.size != 0 || head.offset != 0 : !is_part) return std::nullopt;
     return head;
 }

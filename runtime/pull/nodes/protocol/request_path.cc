@@ -26,10 +26,10 @@ std::optional<LayerPath> parse_layer_path(std::string_view text) {
 std::string text_of(const ImagePath& path) {
     std::string start = cat('/', path.manifest, '/');
     if (path.is_all) return cat(start, "all/", path.node ? std::to_string(*path.node) : "-");
-    return cat(start, path.pieces.first, '/', path.pieces.count);
+    return cat(start, path.chunks.first, '/', path.chunks.count);
 }
 
-std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces) {
+std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t chunks) {
     std::vector<std::string> words = split(std::string(text), '/');
     if (words.size() != 4 || !words[0].empty()) return std::nullopt;
     ImagePath out{.manifest = words[1], .is_all = words[2] == "all"};
@@ -40,10 +40,10 @@ std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces
         out.node = static_cast<unsigned>(first);
         return out;
     }
-    bool is_asked = parse_number(words[2], pieces, first) && parse_number(words[3], ImagePath::count_limit, count) &&
-                    count > 0 && first + count <= pieces;
+    bool is_asked = parse_number(words[2], chunks, first) && parse_number(words[3], ImagePath::count_limit, count) &&
+                    count > 0 && first + count <= chunks;
     if (!is_asked) return std::nullopt;
-    out.pieces = {static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
+    out.chunks = {static_cast<uint32_t>(first), static_cast<uint32_t>(count)};
     return out;
 }
 

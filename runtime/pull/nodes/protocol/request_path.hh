@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 
 namespace berth::pull::share {
 
@@ -32,10 +32,10 @@ struct ImagePath {
     std::string manifest;  ///< hex
     bool is_all = false;
     std::optional<unsigned> node = {};  ///< who asks for all, by its own word; nothing for "-", one without a place
-    Arrivals::Pieces pieces = {};       ///< otherwise
+    ChunkMap::Chunks chunks = {};       ///< otherwise
 };
 std::string text_of(const ImagePath& path);
 /// `chunks`: so many the image has.
-std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t pieces);
+std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t chunks);
 
 }  // namespace berth::pull::share

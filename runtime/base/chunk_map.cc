@@ -1,4 +1,4 @@
-#include "runtime/base/arrivals.hh"
+#include "runtime/base/chunk_map.hh"
 
 #include <linux/futex.h>
 #include <poll.h>
@@ -42,33 +42,33 @@ void add_one(uint32_t& word) { std::atomic_ref(word).fetch_add(1, std::memory_or
 
 }  // namespace
 
-struct Arrivals::Header {
+struct ChunkMap::Header {
     char start[32];
     char boot[48];
     char of[80];       ///< a digest's text
     uint32_t count;
-    uint32_t wishes;   ///< grows with each piece that is asked for
+    uint32_t wishes;   ///< grows with each chunk that is asked for
     uint32_t changes;  ///< grows with each that is here, or failed
     char rest[84];
 };
 
-Arrivals::Arrivals(void* memory, size_t size, uint32_t count)
+ChunkMap::ChunkMap(void* memory, size_t size, uint32_t count)
     : header_(static_cast<Header*>(memory)),
       states_(static_cast<uint8_t*>(memory) + sizeof(Header)),
       size_(size),
       count_(count) {}
 
-Arrivals::~Arrivals() { ::munmap(header_, size_); }
+ChunkMap::~ChunkMap() { ::munmap(header_, size_); }
 
-std::shared_ptr<Arrivals> Arrivals::map(int fd, uint32_t count) {
+std::shared_ptr<ChunkMap> ChunkMap::map(int fd, uint32_t count) {
     static_assert(sizeof(Header) == 256);
     size_t size = sizeof(Header) + count;
     void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) throw SysError("mapping the list of pieces of an image");
-    return std::shared_ptr<Arrivals>(new Arrivals(memory, size, count));
+    if (memory == MAP_FAILED) throw SysError("mapping the list of chunks of an image");
+    return std::shared_ptr<ChunkMap>(new ChunkMap(memory, size, count));
 }
 
-std::shared_ptr<Arrivals> Arrivals::create(int fd, uint32_t count, const Digest& of) {
+std::shared_ptr<ChunkMap> ChunkMap::create(int fd, uint32_t count, const Digest& of) {
     Header header{};
     std::memcpy(header.start, file_start, sizeof file_start);
     std::string boot = boot_id(), name = of.text();
@@ -78,14 +78,14 @@ std::shared_ptr<Arrivals> Arrivals::create(int fd, uint32_t count, const Digest&
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
     bytes.resize(sizeof header + count, '\0');
     // Written rather than extended: a page that the disk has no room for would be a signal.
-    sys::write_all(fd, bytes, "the list of pieces of an image");
+    sys::write_all(fd, bytes, "the list of chunks of an image");
     return map(fd, count);
 }
 
-std::shared_ptr<Arrivals> Arrivals::open(int fd, uint32_t count, const Digest& of) {
-    if (sys::stat_of(fd, "the list of pieces of an image").st_size != static_cast<off_t>(sizeof(Header) + count))
+std::shared_ptr<ChunkMap> ChunkMap::open(int fd, uint32_t count, const Digest& of) {
+    if (sys::stat_of(fd, "the list of chunks of an image").st_size != static_cast<off_t>(sizeof(Header) + count))
         return nullptr;
-    std::shared_ptr<Arrivals> out = map(fd, count);
+    std::shared_ptr<ChunkMap> out = map(fd, count);
     const Header& header = *out->header_;
     auto is = [](const auto& field, const std::string& text) {
         return text.size() < sizeof field && text == std::string(field, ::strnlen(field, sizeof field));
@@ -94,83 +94,83 @@ std::shared_ptr<Arrivals> Arrivals::open(int fd, uint32_t count, const Digest& o
     return right && header.count == count ? out : nullptr;
 }
 
-bool Arrivals::are_here(Pieces pieces) const {
-    for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece)
-        if (piece >= count_ || !is_here(piece)) return false;
+bool ChunkMap::are_here(Chunks chunks) const {
+    for (uint32_t chunk = chunks.first; chunk < chunks.first + chunks.count; ++chunk)
+        if (chunk >= count_ || !is_here(chunk)) return false;
     return true;
 }
 
-uint32_t Arrivals::here() const {
+uint32_t ChunkMap::here() const {
     uint32_t out = 0;
-    for (uint32_t piece = 0; piece < count_; ++piece) out += is_here(piece);
+    for (uint32_t chunk = 0; chunk < count_; ++chunk) out += is_here(chunk);
     return out;
 }
 
-void Arrivals::ask_for(uint32_t piece) {
-    State now = state(piece);
+void ChunkMap::ask_for(uint32_t chunk) {
+    State now = state(chunk);
     auto before = static_cast<uint8_t>(now);
     if (now != State::missing && now != State::failed) return;
-    if (!at(piece).compare_exchange_strong(before, static_cast<uint8_t>(State::wanted))) return;
+    if (!at(chunk).compare_exchange_strong(before, static_cast<uint8_t>(State::wanted))) return;
     add_one(header_->wishes);
     futex_wake(header_->wishes);
 }
 
-void Arrivals::ask(Pieces pieces) {
-    for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece) ask_for(piece);
+void ChunkMap::ask(Chunks chunks) {
+    for (uint32_t chunk = chunks.first; chunk < chunks.first + chunks.count; ++chunk) ask_for(chunk);
 }
 
-int Arrivals::wait(Pieces pieces, const std::function<bool()>& interrupted) {
-    if (pieces.count > count_ || pieces.first > count_ - pieces.count) return -EIO;
-    if (are_here(pieces)) return 0;
+int ChunkMap::wait(Chunks chunks, const std::function<bool()>& interrupted) {
+    if (chunks.count > count_ || chunks.first > count_ - chunks.count) return -EIO;
+    if (are_here(chunks)) return 0;
     // All at once, so that one request of a neighbourhood does.
-    ask(pieces);
-    for (uint32_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece)
-        if (int problem = wait_for(piece, interrupted)) return problem;
+    ask(chunks);
+    for (uint32_t chunk = chunks.first; chunk < chunks.first + chunks.count; ++chunk)
+        if (int problem = wait_for(chunk, interrupted)) return problem;
     return 0;
 }
 
-bool Arrivals::is_abandoned() const {
+bool ChunkMap::is_abandoned() const {
     pollfd entry{lifeline_, 0, 0};
     return lifeline_ >= 0 && ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLNVAL | POLLERR)) != 0;
 }
 
-int Arrivals::wait_for(uint32_t piece, const std::function<bool()>& interrupted) {
+int ChunkMap::wait_for(uint32_t chunk, const std::function<bool()>& interrupted) {
     auto since = Clock::now();
     for (uint32_t before = 0;;) {
         uint32_t changes = this->changes();
         if (std::exchange(before, changes) != changes) since = Clock::now();
-        State now = state(piece);
+        State now = state(chunk);
         if (now == State::here) return 0;
         if (now == State::failed || Clock::now() - since > patience_) return -EIO;
         // What came last may have come before the end.
-        if (is_abandoned()) return is_here(piece) ? 0 : -EIO;
+        if (is_abandoned()) return is_here(chunk) ? 0 : -EIO;
         if (interrupted && interrupted()) return -EINTR;
         wait_for_change(changes, slice);
     }
 }
 
-uint32_t Arrivals::changes() const { return std::atomic_ref(header_->changes).load(std::memory_order_acquire); }
+uint32_t ChunkMap::changes() const { return std::atomic_ref(header_->changes).load(std::memory_order_acquire); }
 
-void Arrivals::wait_for_change(uint32_t seen, std::chrono::milliseconds limit) {
+void ChunkMap::wait_for_change(uint32_t seen, std::chrono::milliseconds limit) {
     futex_wait(header_->changes, seen, limit);
 }
 
-std::vector<uint32_t> Arrivals::wanted() const {
+std::vector<uint32_t> ChunkMap::wanted() const {
     std::vector<uint32_t> out;
-    for (uint32_t piece = 0; piece < count_; ++piece)
-        if (state(piece) == State::wanted) out.push_back(piece);
+    for (uint32_t chunk = 0; chunk < count_; ++chunk)
+        if (state(chunk) == State::wanted) out.push_back(chunk);
     return out;
 }
 
-void Arrivals::settle(uint32_t piece, State state) {
-    at(piece).store(static_cast<uint8_t>(state), std::memory_order_release);
+void ChunkMap::settle(uint32_t chunk, State state) {
+    at(chunk).store(static_cast<uint8_t>(state), std::memory_order_release);
     add_one(header_->changes);
     futex_wake(header_->changes);
 }
 
-uint32_t Arrivals::wishes() const { return std::atomic_ref(header_->wishes).load(std::memory_order_acquire); }
+uint32_t ChunkMap::wishes() const { return std::atomic_ref(header_->wishes).load(std::memory_order_acquire); }
 
-void Arrivals::wait_for_wish(uint32_t seen, std::chrono::milliseconds limit) {
+void ChunkMap::wait_for_wish(uint32_t seen, std::chrono::milliseconds limit) {
     if (wishes() == seen) futex_wait(header_->wishes, seen, limit);
 }
 

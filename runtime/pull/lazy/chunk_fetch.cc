@@ -1,4 +1,4 @@
-#include "runtime/pull/lazy/piece_fetch.hh"
+#include "runtime/pull/lazy/chunk_fetch.hh"
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 namespace berth::pull {
 
-PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source)
+ChunkOrder::ChunkOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source)
     : ends_(std::move(ends)),
       profile_(std::move(profile)),
       source_(std::move(source)),
@@ -26,23 +26,23 @@ PieceOrder::PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile
     taken_.resize(left_);
     run_starts_.resize(left_);
     here_.resize(left_);
-    for (uint32_t piece : profile_) {
-        if (!in_profile_[piece]) ++profile_left_;
-        in_profile_[piece] = true;
+    for (uint32_t chunk : profile_) {
+        if (!in_profile_[chunk]) ++profile_left_;
+        in_profile_[chunk] = true;
     }
 }
 
-bool PieceOrder::set_here(uint32_t piece) {
-    bool is_new = !here_[piece];
+bool ChunkOrder::set_here(uint32_t chunk) {
+    bool is_new = !here_[chunk];
     if (is_new) --left_;
-    if (is_new && in_profile_[piece]) --profile_left_;
-    here_[piece] = true;
-    taken_[piece] = Taken::at_once;
+    if (is_new && in_profile_[chunk]) --profile_left_;
+    here_[chunk] = true;
+    taken_[chunk] = Taken::at_once;
     return is_new;
 }
 
 /// From `first`, which nobody brings, to before the next that somebody does, or that comes from elsewhere.
-PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as) {
+ChunkRun ChunkOrder::run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as) {
     auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, first) - ends_.begin());
     uint32_t behind = first;
     std::optional<unsigned> from = source(first);
@@ -55,26 +55,26 @@ PieceRun PieceOrder::run_at(uint32_t first, uint32_t limit, bool of_profile, Tak
 }
 
 /// A request is under way that has it, and brings others first. What comes from a node comes from its owner by itself.
-bool PieceOrder::is_far(uint32_t piece) const {
-    return source_ && !source(piece) && taken_[piece] == Taken::in_turn &&
-           piece - run_starts_[piece] >= far_pieces && !here_[piece - far_pieces];
+bool ChunkOrder::is_far(uint32_t chunk) const {
+    return source_ && !source(chunk) && taken_[chunk] == Taken::in_turn &&
+           chunk - run_starts_[chunk] >= far_chunks && !here_[chunk - far_chunks];
 }
 
-std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
-    for (uint32_t piece : wanted) {
+std::optional<ChunkRun> ChunkOrder::next(const std::vector<uint32_t>& wanted, UpTo up_to) {
+    for (uint32_t chunk : wanted) {
         // Other nodes send the profile of their own accord, what will be waited for next with it: nothing of that is to
         // be held up.
-        bool is_expected = source_ && in_profile_[piece];
-        if (is_far(piece)) {
-            taken_[piece] = Taken::at_once;
-            auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
-            return PieceRun{layer, {piece, 1}, !is_expected, std::nullopt};
+        bool is_expected = source_ && in_profile_[chunk];
+        if (is_far(chunk)) {
+            taken_[chunk] = Taken::at_once;
+            auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, chunk) - ends_.begin());
+            return ChunkRun{layer, {chunk, 1}, !is_expected, std::nullopt};
         }
-        if (taken_[piece] == Taken::no && !(is_expected && source(piece))) {
-            PieceRun out = run_at(piece, urgent_pieces, is_expected, Taken::at_once);
+        if (taken_[chunk] == Taken::no && !(is_expected && source(chunk))) {
+            ChunkRun out = run_at(chunk, urgent_chunks, is_expected, Taken::at_once);
             out.urgent = !is_expected;
-            uint32_t behind = out.pieces.first + out.pieces.count;
-            behind_ = {behind, std::min(pieces_behind, ends_[out.layer] - behind)};
+            uint32_t behind = out.chunks.first + out.chunks.count;
+            behind_ = {behind, std::min(chunks_behind, ends_[out.layer] - behind)};
             return out;
         }
     }
@@ -90,22 +90,22 @@ std::optional<PieceRun> PieceOrder::next(const std::vector<uint32_t>& wanted, Up
     return out;
 }
 
-std::optional<PieceRun> PieceOrder::next_of_profile() {
+std::optional<ChunkRun> ChunkOrder::next_of_profile() {
     for (; next_of_profile_ < profile_.size(); ++next_of_profile_)
-        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], pieces_a_run, true);
+        if (is_free(profile_[next_of_profile_])) return run_at(profile_[next_of_profile_], chunks_a_run, true);
     return std::nullopt;
 }
 
-std::optional<PieceRun> PieceOrder::next_behind() {
+std::optional<ChunkRun> ChunkOrder::next_behind() {
     for (; behind_.count > 0; ++behind_.first, --behind_.count)
-        if (is_free(behind_.first)) return run_at(behind_.first, std::min(pieces_a_run, behind_.count), false);
+        if (is_free(behind_.first)) return run_at(behind_.first, std::min(chunks_a_run, behind_.count), false);
     return std::nullopt;
 }
 
-std::optional<PieceRun> PieceOrder::next_of_rest() {
+std::optional<ChunkRun> ChunkOrder::next_of_rest() {
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
         if (is_free(next_of_rest_))
-            return run_at(next_of_rest_, source_ ? share::ChunkOwners::chunks_a_run : pieces_a_run, false);
+            return run_at(next_of_rest_, source_ ? share::ChunkOwners::chunks_a_run : chunks_a_run, false);
     return std::nullopt;
 }
 
@@ -119,7 +119,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// One is kept for what is waited for. Nodes that bring an image together have fewer each: what one of them brings it
-/// brings piece by piece, so that the others can have the first of it soon.
+/// brings chunk by chunk, so that the others can have the first of it soon.
 constexpr unsigned connections = 4;
 unsigned connections_of(const share::LazyExchange* exchange) {
     unsigned nodes = exchange == nullptr ? 1 : exchange->nodes(), others = connections - 1;
@@ -130,14 +130,14 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
 
-PieceOrder::Source source_of(const share::LazyExchange* exchange) {
+ChunkOrder::Source source_of(const share::LazyExchange* exchange) {
     if (exchange == nullptr) return {};
-    return [exchange](uint32_t piece) { return exchange->source(piece); };
+    return [exchange](uint32_t chunk) { return exchange->source(chunk); };
 }
 
 std::vector<uint32_t> ends_of(const store::Partial& partial) {
     std::vector<uint32_t> out;
-    for (const store::PartialLayer& layer : partial.layers) out.push_back(layer.first + layer.pieces());
+    for (const store::PartialLayer& layer : partial.layers) out.push_back(layer.first + layer.chunks());
     return out;
 }
 
@@ -164,51 +164,51 @@ class Counted {
     unsigned by_;
 };
 
-class PieceFetch {
+class ChunkFetch {
   public:
-    PieceFetch(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
-               const std::vector<uint32_t>& profile, const PieceFetchSettings& settings)
+    ChunkFetch(const store::Partial& partial, const oci::Artifact& artifact, const ChunkSums& sums,
+               const std::vector<uint32_t>& profile, const ChunkFetchSettings& settings)
         : partial_(partial),
           artifact_(artifact),
           sums_(sums),
           settings_(settings),
           ends_(ends_of(partial)),
-          arrivals_(*partial.arrivals),
+          map_(*partial.map),
           order_(ends_, profile, source_of(settings.exchange)),
           throttle_(settings.rate),
           last_progress_(Clock::now()) {
-        for (uint32_t piece = 0; piece < arrivals_.count(); ++piece)
-            if (arrivals_.is_here(piece)) order_.set_here(piece);
+        for (uint32_t chunk = 0; chunk < map_.count(); ++chunk)
+            if (map_.is_here(chunk)) order_.set_here(chunk);
     }
 
     void run(oci::Source& source);
 
   private:
     void work(oci::Source& source, bool only_wanted) noexcept;
-    std::optional<PieceRun> next(bool only_wanted);
-    PieceOrder::UpTo up_to();
-    void fetch(oci::Source& source, share::ChunkClient& client, PieceRun run);
-    void read(oci::Source& source, PieceRun& run);
-    void read_from_node(share::ChunkClient& client, PieceRun& run);
+    std::optional<ChunkRun> next(bool only_wanted);
+    ChunkOrder::UpTo up_to();
+    void fetch(oci::Source& source, share::ChunkClient& client, ChunkRun run);
+    void read(oci::Source& source, ChunkRun& run);
+    void read_from_node(share::ChunkClient& client, ChunkRun& run);
     void listen() noexcept;
     void listen_to(unsigned node) noexcept;
-    void take_from_node(uint32_t piece, std::string_view bytes);
-    bool take_piece(size_t layer, uint32_t piece, std::string_view bytes, const char* sender);
-    void wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes);
-    void leave_room(Arrivals::Pieces pieces);
-    bool is_wanted(Arrivals::Pieces pieces) const;
+    void take_from_node(uint32_t chunk, std::string_view bytes);
+    bool take_chunk(size_t layer, uint32_t chunk, std::string_view bytes, const char* sender);
+    void wait_for_turn(bool is_urgent, ChunkMap::Chunks chunks, size_t bytes);
+    void leave_room(ChunkMap::Chunks chunks);
+    bool is_wanted(ChunkMap::Chunks chunks) const;
     bool is_over();
     bool stopped() const { return failed_ || (settings_.stop != nullptr && *settings_.stop); }
     void fail(std::exception_ptr failure);
 
     const store::Partial& partial_;
     const oci::Artifact& artifact_;
-    const PieceSums& sums_;
-    const PieceFetchSettings& settings_;
+    const ChunkSums& sums_;
+    const ChunkFetchSettings& settings_;
     const std::vector<uint32_t> ends_;
-    Arrivals& arrivals_;
+    ChunkMap& map_;
     std::mutex mutex_;  ///< of what follows
-    PieceOrder order_;
+    ChunkOrder order_;
     Throttle throttle_;  ///< of what nobody waits for
     Clock::time_point last_progress_;
     StartWatch start_{Clock::now()};
@@ -217,22 +217,22 @@ class PieceFetch {
     std::atomic<unsigned> urgent_ = 0;  ///< requests for what is waited for
 };
 
-void PieceFetch::run(oci::Source& source) {
+void ChunkFetch::run(oci::Source& source) {
     std::vector<std::unique_ptr<oci::Source>> siblings;
     for (unsigned i = 1; i < connections_of(settings_.exchange); ++i) siblings.push_back(source.sibling());
     {
         // Joined at the end of the block.
         std::vector<std::jthread> threads;
-        for (auto& sibling : siblings) threads.emplace_back(&PieceFetch::work, this, std::ref(*sibling), false);
-        if (settings_.exchange != nullptr) threads.emplace_back(&PieceFetch::listen, this);
+        for (auto& sibling : siblings) threads.emplace_back(&ChunkFetch::work, this, std::ref(*sibling), false);
+        if (settings_.exchange != nullptr) threads.emplace_back(&ChunkFetch::listen, this);
         work(source, true);
     }
     if (!failure_) return;
-    for (uint32_t piece : arrivals_.wanted()) arrivals_.set_failed(piece);
+    for (uint32_t chunk : map_.wanted()) map_.set_failed(chunk);
     std::rethrow_exception(failure_);
 }
 
-void PieceFetch::fail(std::exception_ptr failure) {
+void ChunkFetch::fail(std::exception_ptr failure) {
     {
         std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::move(failure);
@@ -242,28 +242,28 @@ void PieceFetch::fail(std::exception_ptr failure) {
 }
 
 /// While a start goes on, the registry is left to what it waits for, here and on other nodes.
-PieceOrder::UpTo PieceFetch::up_to() {
-    if (start_.is_over(Clock::now(), arrivals_.wishes(), order_.lacks_profile())) return PieceOrder::UpTo::rest;
+ChunkOrder::UpTo ChunkFetch::up_to() {
+    if (start_.is_over(Clock::now(), map_.wishes(), order_.lacks_profile())) return ChunkOrder::UpTo::rest;
     bool is_alone = settings_.exchange == nullptr || settings_.exchange->neighbours().empty();
-    return is_alone ? PieceOrder::UpTo::behind : PieceOrder::UpTo::profile;
+    return is_alone ? ChunkOrder::UpTo::behind : ChunkOrder::UpTo::profile;
 }
 
 /// Waits for something to do. Nothing when all is here.
-std::optional<PieceRun> PieceFetch::next(bool only_wanted) {
+std::optional<ChunkRun> ChunkFetch::next(bool only_wanted) {
     for (;;) {
-        uint32_t seen = arrivals_.wishes();
+        uint32_t seen = map_.wishes();
         {
             std::lock_guard lock(mutex_);
             if (order_.is_complete()) return std::nullopt;
-            auto far = only_wanted ? PieceOrder::UpTo::wanted : up_to();
-            if (auto run = order_.next(arrivals_.wanted(), far)) return run;
+            auto far = only_wanted ? ChunkOrder::UpTo::wanted : up_to();
+            if (auto run = order_.next(map_.wanted(), far)) return run;
         }
         if (stopped()) throw Error(cat(settings_.what, ": stopped"));
-        arrivals_.wait_for_wish(seen, only_wanted ? look_again : look_again / 4);
+        map_.wait_for_wish(seen, only_wanted ? look_again : look_again / 4);
     }
 }
 
-void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
+void ChunkFetch::work(oci::Source& source, bool only_wanted) noexcept {
     try {
         share::ChunkClient client;
         while (auto run = next(only_wanted)) fetch(source, client, *run);
@@ -273,25 +273,25 @@ void PieceFetch::work(oci::Source& source, bool only_wanted) noexcept {
 }
 
 /// To all neighbours, also those that become some since another node has gone.
-void PieceFetch::listen() noexcept {
+void ChunkFetch::listen() noexcept {
     try {
         std::vector<std::jthread> threads;
         std::set<unsigned> heard;
         for (; !is_over(); std::this_thread::sleep_for(look_again / 4))
             for (unsigned node : settings_.exchange->neighbours())
-                if (heard.insert(node).second) threads.emplace_back(&PieceFetch::listen_to, this, node);
+                if (heard.insert(node).second) threads.emplace_back(&ChunkFetch::listen_to, this, node);
     } catch (...) {
         fail(std::current_exception());
     }
 }
 
 /// All that comes from a neighbour of its own accord.
-void PieceFetch::listen_to(unsigned node) noexcept {
+void ChunkFetch::listen_to(unsigned node) noexcept {
     try {
         share::ChunkClient client;
-        auto take = [&](uint32_t piece, std::string_view bytes) {
-            wait_for_turn(false, {piece, 1}, bytes.size());
-            take_from_node(piece, bytes);
+        auto take = [&](uint32_t chunk, std::string_view bytes) {
+            wait_for_turn(false, {chunk, 1}, bytes.size());
+            take_from_node(chunk, bytes);
         };
         auto over = [&] { return is_over(); };
         do settings_.exchange->take_all(client, node, take, over);
@@ -301,58 +301,58 @@ void PieceFetch::listen_to(unsigned node) noexcept {
     }
 }
 
-bool PieceFetch::is_over() {
+bool ChunkFetch::is_over() {
     std::lock_guard lock(mutex_);
     return stopped() || order_.is_complete();
 }
 
-bool PieceFetch::is_wanted(Arrivals::Pieces pieces) const {
-    std::vector<uint32_t> wanted = arrivals_.wanted();
-    auto first = std::ranges::lower_bound(wanted, pieces.first);
-    return first != wanted.end() && *first < pieces.first + pieces.count;
+bool ChunkFetch::is_wanted(ChunkMap::Chunks chunks) const {
+    std::vector<uint32_t> wanted = map_.wanted();
+    auto first = std::ranges::lower_bound(wanted, chunks.first);
+    return first != wanted.end() && *first < chunks.first + chunks.count;
 }
 
 /// Before bytes that somebody may wait for by now.
-void PieceFetch::wait_for_turn(bool is_urgent, Arrivals::Pieces pieces, size_t bytes) {
+void ChunkFetch::wait_for_turn(bool is_urgent, ChunkMap::Chunks chunks, size_t bytes) {
     if (is_urgent) return;
-    leave_room(pieces);
-    // Another node may wait for it: that is not told of the profile, see PieceOrder::next().
-    if (settings_.exchange != nullptr && order_.is_in_profile(pieces.first)) return;
+    leave_room(chunks);
+    // Another node may wait for it: that is not told of the profile, see ChunkOrder::next().
+    if (settings_.exchange != nullptr && order_.is_in_profile(chunks.first)) return;
     auto turn = throttle_.turn(bytes);
-    while (Clock::now() < turn && !stopped() && !is_wanted(pieces))
+    while (Clock::now() < turn && !stopped() && !is_wanted(chunks))
         std::this_thread::sleep_until(std::min(turn, Clock::now() + std::chrono::milliseconds(20)));
 }
 
 /// What is waited for has the link to itself: the server is kept from sending more of this.
-void PieceFetch::leave_room(Arrivals::Pieces pieces) {
+void ChunkFetch::leave_room(ChunkMap::Chunks chunks) {
     auto since = Clock::now();
-    while (urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(pieces))
+    while (urgent_ > 0 && !stopped() && Clock::now() - since < longest_pause && !is_wanted(chunks))
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-void PieceFetch::take_from_node(uint32_t piece, std::string_view bytes) {
-    if (arrivals_.is_here(piece)) return settings_.exchange->settle(piece, true);
-    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, piece) - ends_.begin());
-    bool is_new = take_piece(layer, piece, bytes, "another node");
+void ChunkFetch::take_from_node(uint32_t chunk, std::string_view bytes) {
+    if (map_.is_here(chunk)) return settings_.exchange->settle(chunk, true);
+    auto layer = static_cast<size_t>(std::ranges::upper_bound(ends_, chunk) - ends_.begin());
+    bool is_new = take_chunk(layer, chunk, bytes, "another node");
     if (is_new && settings_.from_nodes) settings_.from_nodes(bytes.size());
 }
 
 /// False when another one was faster.
-bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view bytes, const char* sender) {
+bool ChunkFetch::take_chunk(size_t number, uint32_t chunk, std::string_view bytes, const char* sender) {
     const store::PartialLayer& layer = partial_.layers[number];
-    bool is_right = sums_.match(piece, bytes);
-    if (!is_right && settings_.exchange != nullptr) settings_.exchange->settle(piece, false);
+    bool is_right = sums_.match(chunk, bytes);
+    if (!is_right && settings_.exchange != nullptr) settings_.exchange->settle(chunk, false);
     if (!is_right)
         throw Error(cat(settings_.what, ", layer ", layer.diff_id, ": ", sender,
                         " sent other bytes than were published"));
-    uint64_t at = uint64_t{piece - layer.first} * Arrivals::piece_size;
+    uint64_t at = uint64_t{chunk - layer.first} * ChunkMap::chunk_size;
     write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
-    bool was_wanted = arrivals_.is_wanted(piece);
-    arrivals_.set_here(piece);
-    if (settings_.exchange != nullptr) settings_.exchange->settle(piece, true);
+    bool was_wanted = map_.is_wanted(chunk);
+    map_.set_here(chunk);
+    if (settings_.exchange != nullptr) settings_.exchange->settle(chunk, true);
     std::unique_lock lock(mutex_);
     last_progress_ = Clock::now();
-    if (!order_.set_here(piece)) return false;
+    if (!order_.set_here(chunk)) return false;
     if (settings_.taken) settings_.taken(number, bytes.size());
     if (settings_.waited && was_wanted) settings_.waited(bytes.size());
     bool is_last = order_.is_complete();
@@ -362,49 +362,49 @@ bool PieceFetch::take_piece(size_t number, uint32_t piece, std::string_view byte
 }
 
 /// `run` is shortened by what has come.
-void PieceFetch::read(oci::Source& source, PieceRun& run) {
+void ChunkFetch::read(oci::Source& source, ChunkRun& run) {
     const store::PartialLayer& layer = partial_.layers[run.layer];
     const oci::PublishedLayer* published = artifact_.find(layer.diff_id);
-    uint64_t from = uint64_t{run.pieces.first - layer.first} * Arrivals::piece_size;
-    uint64_t size = std::min(layer.size - from, run.pieces.count * Arrivals::piece_size);
-    std::string piece;
+    uint64_t from = uint64_t{run.chunks.first - layer.first} * ChunkMap::chunk_size;
+    uint64_t size = std::min(layer.size - from, run.chunks.count * ChunkMap::chunk_size);
+    std::string chunk;
     uint64_t left = size;
     source.read_range(published->squashfs, from, size, [&](std::string_view bytes) {
-        wait_for_turn(run.urgent, run.pieces, bytes.size());
+        wait_for_turn(run.urgent, run.chunks, bytes.size());
         while (!bytes.empty()) {
-            size_t wanted = std::min<uint64_t>(left, Arrivals::piece_size) - piece.size();
+            size_t wanted = std::min<uint64_t>(left, ChunkMap::chunk_size) - chunk.size();
             std::string_view part = bytes.substr(0, wanted);
             if (settings_.exchange != nullptr)
-                settings_.exchange->add_part(run.pieces.first, static_cast<uint32_t>(piece.size()), part);
-            piece += part;
+                settings_.exchange->add_part(run.chunks.first, static_cast<uint32_t>(chunk.size()), part);
+            chunk += part;
             bytes.remove_prefix(part.size());
             if (part.size() < wanted) return;
-            take_piece(run.layer, run.pieces.first, piece, "the registry");
-            left -= piece.size();
-            piece.clear();
-            ++run.pieces.first, --run.pieces.count;
+            take_chunk(run.layer, run.chunks.first, chunk, "the registry");
+            left -= chunk.size();
+            chunk.clear();
+            ++run.chunks.first, --run.chunks.count;
         }
     });
 }
 
 /// `run` is shortened by what has come.
-void PieceFetch::read_from_node(share::ChunkClient& client, PieceRun& run) {
+void ChunkFetch::read_from_node(share::ChunkClient& client, ChunkRun& run) {
     settings_.exchange->take(
-        client, *run.from, run.pieces,
-        [&](uint32_t piece, std::string_view bytes) {
-            if (piece != run.pieces.first || run.pieces.count == 0) throw Error("it sends pieces in a wrong order");
-            take_from_node(piece, bytes);
-            ++run.pieces.first, --run.pieces.count;
+        client, *run.from, run.chunks,
+        [&](uint32_t chunk, std::string_view bytes) {
+            if (chunk != run.chunks.first || run.chunks.count == 0) throw Error("it sends chunks in a wrong order");
+            take_from_node(chunk, bytes);
+            ++run.chunks.first, --run.chunks.count;
         },
         [&] { return stopped(); });
 }
 
 /// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
-void PieceFetch::fetch(oci::Source& source, share::ChunkClient& client, PieceRun run) {
+void ChunkFetch::fetch(oci::Source& source, share::ChunkClient& client, ChunkRun run) {
     Counted counted(urgent_, run.urgent);
     // What does not come from there is the registry's.
     if (run.from) read_from_node(client, run);
-    for (unsigned wrong = 0; run.pieces.count > 0;) try {
+    for (unsigned wrong = 0; run.chunks.count > 0;) try {
             read(source, run);
         } catch (const SysError&) {
             throw;  // of this machine's disk
@@ -424,9 +424,9 @@ void PieceFetch::fetch(oci::Source& source, share::ChunkClient& client, PieceRun
 
 }  // namespace
 
-void fetch_pieces(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
-                  const std::vector<uint32_t>& profile, oci::Source& source, const PieceFetchSettings& settings) {
-    PieceFetch(partial, artifact, sums, profile, settings).run(source);
+void fetch_chunks(const store::Partial& partial, const oci::Artifact& artifact, const ChunkSums& sums,
+                  const std::vector<uint32_t>& profile, oci::Source& source, const ChunkFetchSettings& settings) {
+    ChunkFetch(partial, artifact, sums, profile, settings).run(source);
 }
 
 }  // namespace berth::pull

@@ -1,6 +1,6 @@
-// In which order the pieces of an image come that has started already.
+// In which order the chunks of an image come that has started already.
 #include "runtime/base/text.hh"
-#include "runtime/pull/lazy/piece_fetch.hh"
+#include "runtime/pull/lazy/chunk_fetch.hh"
 #include "runtime/store/profile.hh"
 #include "tests/catch.hh"
 
@@ -8,11 +8,11 @@ using namespace berth;
 
 TEST_CASE("early: what is waited for comes first, then what starts read, then what lies behind it, then the rest",
           "[pull][early]") {
-    using UpTo = pull::PieceOrder::UpTo;
-    pull::PieceOrder order({10, 100}, {12, 13, 25, 3});
+    using UpTo = pull::ChunkOrder::UpTo;
+    pull::ChunkOrder order({10, 100}, {12, 13, 25, 3});
     auto taken = [&](const std::vector<uint32_t>& wanted, UpTo up_to = UpTo::rest) {
         auto run = order.next(wanted, up_to);
-        return run ? cat(run->layer, ":", run->pieces.first, "+", run->pieces.count, run->urgent ? "!" : "") : "";
+        return run ? cat(run->layer, ":", run->chunks.first, "+", run->chunks.count, run->urgent ? "!" : "") : "";
     };
     CHECK(order.lacks_profile());
     CHECK(taken({}, UpTo::wanted).empty());
@@ -39,24 +39,24 @@ TEST_CASE("early: what is waited for comes first, then what starts read, then wh
     CHECK(taken({}) == "1:26+1");
     CHECK(taken({}) == "1:95+3");
     CHECK(taken({26}).empty());
-    for (uint32_t piece : {12, 13, 25}) order.set_here(piece);
+    for (uint32_t chunk : {12, 13, 25}) order.set_here(chunk);
     CHECK(order.lacks_profile());
-    for (uint32_t piece = 0; piece < 100; ++piece) order.set_here(piece), order.set_here(piece);
+    for (uint32_t chunk = 0; chunk < 100; ++chunk) order.set_here(chunk), order.set_here(chunk);
     CHECK_FALSE(order.lacks_profile());
     CHECK(order.is_complete());
 }
 
 TEST_CASE("early: with other nodes what they bring comes from them, and the profile before any of the rest",
           "[pull][early]") {
-    using UpTo = pull::PieceOrder::UpTo;
+    using UpTo = pull::ChunkOrder::UpTo;
     bool is_gone = false;
-    auto source = [&](uint32_t piece) {
-        return piece % 8 < 4 && !is_gone ? std::optional<unsigned>(1) : std::nullopt;
+    auto source = [&](uint32_t chunk) {
+        return chunk % 8 < 4 && !is_gone ? std::optional<unsigned>(1) : std::nullopt;
     };
-    pull::PieceOrder order({20}, {2, 3, 5}, source);
+    pull::ChunkOrder order({20}, {2, 3, 5}, source);
     auto taken = [&](const std::vector<uint32_t>& wanted, UpTo up_to = UpTo::rest) {
         auto run = order.next(wanted, up_to);
-        return run ? cat(run->pieces.first, "+", run->pieces.count, run->from ? "<" : "", run->urgent ? "!" : "") : "";
+        return run ? cat(run->chunks.first, "+", run->chunks.count, run->from ? "<" : "", run->urgent ? "!" : "") : "";
     };
     CHECK(taken({}, UpTo::wanted).empty());
     // Of the profile what another node sends comes by itself, and nothing is held up for what this one brings.
@@ -65,7 +65,7 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     // Whatever else somebody waits for, from whom it is to come.
     CHECK(taken({1}, UpTo::wanted) == "1+3<!");
     CHECK(taken({}).empty());
-    for (uint32_t piece : {2, 5}) CHECK(order.set_here(piece));
+    for (uint32_t chunk : {2, 5}) CHECK(order.set_here(chunk));
     CHECK_FALSE(order.set_here(5));
     CHECK(taken({}).empty());
     order.set_here(3);
@@ -80,8 +80,8 @@ TEST_CASE("early: with other nodes what they bring comes from them, and the prof
     order.set_here(12), order.set_here(13);
     CHECK(taken({14, 15}, UpTo::wanted).empty());
     // Those of a request for what is waited for are none of these.
-    pull::PieceOrder urgent({20}, {}, source);
-    CHECK(urgent.next({12, 13, 14, 15}, UpTo::wanted)->pieces.count == 4);
+    pull::ChunkOrder urgent({20}, {}, source);
+    CHECK(urgent.next({12, 13, 14, 15}, UpTo::wanted)->chunks.count == 4);
     CHECK_FALSE(urgent.next({12, 13, 14, 15}, UpTo::wanted));
     is_gone = true;
     CHECK(taken({}) == "0+1");
@@ -108,7 +108,7 @@ TEST_CASE("early: a start is over when nothing was waited for, for a quarter of 
     CHECK(start.is_over(began + 3605s, 2, false));
 }
 
-TEST_CASE("early: a profile is a list of pieces, whatever its bytes", "[pull][early]") {
+TEST_CASE("early: a profile is a list of chunks, whatever its bytes", "[pull][early]") {
     CHECK(store::parse_profile(store::format_profile({3, 1, 70'000}), 70'001) == std::vector<uint32_t>{3, 1, 70'000});
     CHECK(store::parse_profile(store::format_profile({3, 1, 3, 9}) + "x", 4) == std::vector<uint32_t>{3, 1});
     CHECK(store::parse_profile("", 4).empty());

@@ -1,6 +1,6 @@
-// Brings the pieces of an image's layer files while the image is read: what is waited for, then what starts read
+// Brings the chunks of an image's layer files while the image is read: what is waited for, then what starts read
 // (the profile), then what lies behind what was waited for last, then the rest. With other nodes of the step, these are
-// the pieces that this one is to ask for; the others come from them.
+// the chunks that this one is to ask for; the others come from them.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -17,54 +17,54 @@
 
 namespace berth::pull {
 
-/// Pieces of one layer file, one behind the other: one request.
-struct PieceRun {
+/// Chunks of one layer file, one behind the other: one request.
+struct ChunkRun {
     size_t layer = 0;
-    Arrivals::Pieces pieces;
+    ChunkMap::Chunks chunks;
     bool urgent = false;  ///< somebody waits for the first one: it has the link to itself
     std::optional<unsigned> from = {};  ///< the node that has them; nothing: the registry
 };
 
 /// Decides what is fetched next. Pure. One thread at a time.
-class PieceOrder {
+class ChunkOrder {
   public:
-    /// `ends`: for each layer, the number behind its last piece.
-    /// `source`: which node a piece comes from of its own accord; nothing for those to ask the registry for.
-    using Source = std::function<std::optional<unsigned>(uint32_t piece)>;
-    PieceOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source = {});
+    /// `ends`: for each layer, the number behind its last chunk.
+    /// `source`: which node a chunk comes from of its own accord; nothing for those to ask the registry for.
+    using Source = std::function<std::optional<unsigned>(uint32_t chunk)>;
+    ChunkOrder(std::vector<uint32_t> ends, std::vector<uint32_t> profile, Source source = {});
 
     /// False when it was here before.
-    bool set_here(uint32_t piece);
+    bool set_here(uint32_t chunk);
     /// `behind`: what lies behind what was waited for last.
     enum class UpTo { wanted, profile, behind, rest };
-    /// What to fetch now, of which nothing is fetched by anybody else: of `wanted` first, and nothing behind `up_to`.
-    /// With other nodes, nothing of the rest before all of the profile is here: what they bring of it has the registry
-    /// to itself. What is waited for of the profile comes from its owner of its own accord, and is not urgent where
-    /// this node is the owner: all that is on its way will be waited for. And what is waited for is fetched a second
-    /// time where a request has it and much before it, since there a request has a small part of the registry's link.
-    /// Nothing when there is nothing to do.
-    std::optional<PieceRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
+    /// What to fetch now; nothing when there is nothing to do. The order: `wanted`, the profile, what lies behind the
+    /// chunk that was waited for last, the rest. Nothing beyond `up_to`. With other nodes:
+    /// - The rest waits until all of the profile is here. Until then the registry's link is for the profile.
+    /// - Owners send the profile of their own accord. A wanted chunk of it is not asked for where another node owns it,
+    ///   and is not urgent where this one does.
+    /// - A wanted chunk that a request under way brings behind several others is fetched once more, by itself.
+    std::optional<ChunkRun> next(const std::vector<uint32_t>& wanted, UpTo up_to);
     bool is_complete() const { return left_ == 0; }
     bool lacks_profile() const { return profile_left_ > 0; }
     /// From all threads.
-    bool is_in_profile(uint32_t piece) const { return in_profile_[piece]; }
+    bool is_in_profile(uint32_t chunk) const { return in_profile_[chunk]; }
 
-    static constexpr uint32_t urgent_pieces = 4;  ///< in a request for what is waited for
-    static constexpr uint32_t pieces_a_run = 16;   ///< of the rest without other nodes; else ChunkOwners has a limit
-    static constexpr uint32_t far_pieces = 2;      ///< that come before one that is waited for, in a request for more
+    static constexpr uint32_t urgent_chunks = 4;  ///< in a request for what is waited for
+    static constexpr uint32_t chunks_a_run = 16;   ///< of the rest without other nodes; else ChunkOwners has a limit
+    static constexpr uint32_t far_chunks = 2;      ///< that come before one that is waited for, in a request for more
     /// Of a layer behind what was waited for, before the rest: a program's files lie close to one another.
-    static constexpr uint32_t pieces_behind = 64;
+    static constexpr uint32_t chunks_behind = 64;
 
   private:
-    std::optional<unsigned> source(uint32_t piece) const { return source_ ? source_(piece) : std::nullopt; }
-    bool is_free(uint32_t piece) const { return taken_[piece] == Taken::no && !source(piece); }
-    bool is_far(uint32_t piece) const;
-    std::optional<PieceRun> next_of_profile();
-    std::optional<PieceRun> next_behind();
-    std::optional<PieceRun> next_of_rest();
+    std::optional<unsigned> source(uint32_t chunk) const { return source_ ? source_(chunk) : std::nullopt; }
+    bool is_free(uint32_t chunk) const { return taken_[chunk] == Taken::no && !source(chunk); }
+    bool is_far(uint32_t chunk) const;
+    std::optional<ChunkRun> next_of_profile();
+    std::optional<ChunkRun> next_behind();
+    std::optional<ChunkRun> next_of_rest();
     /// Here, or being fetched, by somebody who goes on until it is here: with others before it, or at once.
     enum class Taken : uint8_t { no, in_turn, at_once };
-    PieceRun run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as = Taken::in_turn);
+    ChunkRun run_at(uint32_t first, uint32_t limit, bool of_profile, Taken as = Taken::in_turn);
 
     std::vector<uint32_t> ends_;
     std::vector<uint32_t> profile_;
@@ -74,7 +74,7 @@ class PieceOrder {
     std::vector<uint32_t> run_starts_;  ///< of those that are taken in turn
     std::vector<bool> here_;
     size_t next_of_profile_ = 0;
-    Arrivals::Pieces behind_;  ///< see pieces_behind
+    ChunkMap::Chunks behind_;  ///< see chunks_behind
     uint32_t next_of_rest_ = 0;
     uint32_t left_;
     uint32_t profile_left_ = 0;  ///< of the profile, that are not here
@@ -99,7 +99,7 @@ class StartWatch {
     uint32_t wishes_ = 0;
 };
 
-struct PieceFetchSettings {
+struct ChunkFetchSettings {
     std::string what;                       ///< the image, in messages
     std::chrono::seconds patience{600};     ///< with a source that sends nothing
     uint64_t rate = 0;                      ///< bytes a second of what nobody waits for; 0: no limit
@@ -110,8 +110,8 @@ struct PieceFetchSettings {
     share::LazyExchange* exchange = nullptr;             ///< with the other nodes of the step
 };
 
-/// Returns when all pieces are here. Throws Error when one cannot be had; those that wait have been told.
-void fetch_pieces(const store::Partial& partial, const oci::Artifact& artifact, const PieceSums& sums,
-                  const std::vector<uint32_t>& profile, oci::Source& source, const PieceFetchSettings& settings);
+/// Returns when all chunks are here. Throws Error when one cannot be had; those that wait have been told.
+void fetch_chunks(const store::Partial& partial, const oci::Artifact& artifact, const ChunkSums& sums,
+                  const std::vector<uint32_t>& profile, oci::Source& source, const ChunkFetchSettings& settings);
 
 }  // namespace berth::pull
