@@ -128,6 +128,16 @@ bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::str
     return true;
 }
 
+void pwrite_all(int fd, std::string_view bytes, uint64_t offset, const std::string& what) {
+    while (!bytes.empty()) {
+        ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) throw SysError(cat("writing ", what), put < 0 ? errno : EIO);
+        bytes.remove_prefix(static_cast<size_t>(put));
+        offset += static_cast<uint64_t>(put);
+    }
+}
+
 void make_directories(const std::string& path, mode_t mode) {
     for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
         std::string part = path.substr(0, slash);

@@ -60,6 +60,9 @@ void write_all(int fd, std::string_view data, const std::string& what);
 /// Fills all of `buffer` with the bytes at `offset`; false at a short file; throws SysError "reading WHAT".
 bool pread_exact(int fd, std::span<char> buffer, uint64_t offset, const std::string& what);
 
+/// Writes all of `bytes` at `offset`. Throws SysError "writing WHAT".
+void pwrite_all(int fd, std::string_view bytes, uint64_t offset, const std::string& what);
+
 /// A structure of a file's format, or several, as a buffer to read into.
 template <typename Record>
 std::span<char> bytes_of(Record& record) {

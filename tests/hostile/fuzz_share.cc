@@ -16,7 +16,7 @@
 namespace {
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using hostile::must;
 
 /// What a newer release says behind its number is not read.
@@ -44,7 +44,7 @@ void run_greeting(std::string_view words, const std::string& secret) {
 void run_later(std::string_view line) {
     Session tracker(Sender::tracker, "secret", "t"), node(Sender::node, "secret", "n");
     must(tracker.take_greeting(node.greeting()), "a node is not known");
-    must(!tracker.open(line), "a message of one who does not know the secret");
+    must(!tracker.unwrap(line), "a message of one who does not know the secret");
 }
 
 void run_head(std::string_view bytes) {

@@ -15,7 +15,7 @@
 namespace {
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using hostile::must;
 
 constexpr uint32_t chunks = 5;

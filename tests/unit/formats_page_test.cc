@@ -47,12 +47,12 @@ std::map<std::string, std::string> numbers_in_code() {
         BERTH_NUMBER(sizeof(squash::BlockSum)),
         BERTH_NUMBER(squash::prefetch_extents),
         BERTH_NUMBER(squash::prefetch_names),
-        BERTH_NUMBER(pull::share::release),
-        BERTH_NUMBER(pull::share::line_limit),
-        BERTH_NUMBER(pull::share::layer_limit),
-        BERTH_NUMBER(pull::share::stripe_count),
-        BERTH_NUMBER(pull::share::chunk_size),
-        BERTH_NUMBER(pull::share::ChunkHead::wire_size),
+        BERTH_NUMBER(pull::nodes::release),
+        BERTH_NUMBER(pull::nodes::line_limit),
+        BERTH_NUMBER(pull::nodes::layer_limit),
+        BERTH_NUMBER(pull::nodes::stripe_count),
+        BERTH_NUMBER(pull::nodes::chunk_size),
+        BERTH_NUMBER(pull::nodes::ChunkHead::wire_size),
         BERTH_NUMBER(ChunkMap::chunk_size),
         BERTH_NUMBER(oci::remainder_path_limit),
     };
@@ -66,7 +66,7 @@ TEST_CASE("each number of docs/formats.md is the code's, and each is there", "[f
 }
 
 TEST_CASE("docs/formats.md has each media type, message, cause and kind that the code has", "[formats]") {
-    using namespace pull::share;
+    using namespace pull::nodes;
     std::string text = page();
     std::vector<std::string> words = {oci::artifact_type,      oci::published_layer_type, oci::remainder_type,
                                       oci::index_type,         oci::sums_type,            oci::profile_type,
@@ -77,9 +77,9 @@ TEST_CASE("docs/formats.md has each media type, message, cause and kind that the
         INFO(word);
         CHECK(text.find(cat("`", word, "`")) != text.npos);
     }
-    const std::vector<pull::share::Message> kinds{Hello{}, Have{}, Complaint{}, Progress{}, Documents{}, Done{},
+    const std::vector<pull::nodes::Message> kinds{Hello{}, Have{}, Complaint{}, Progress{}, Documents{}, Done{},
                                                   Alone{}, Finished{}, Plan{}, NewRole{}, Gone{}, StepStatus{}};
-    CHECK(kinds.size() == std::variant_size_v<pull::share::Message>);
+    CHECK(kinds.size() == std::variant_size_v<pull::nodes::Message>);
     std::vector<std::string> messages;
     for (const auto& kind : kinds) messages.push_back(words_of(kind));
     for (const std::string& message : messages) {

@@ -9,7 +9,7 @@
 
 using namespace berth;
 using namespace berth::fixtures;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using Catch::Contains;
 using std::chrono::milliseconds;
 

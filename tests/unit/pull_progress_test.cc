@@ -185,7 +185,7 @@ TEST_CASE("progress: of nodes that share, one tells of all, and another one once
     LineView view([&](const std::string& line) { lines.push_back(line); });
     Status status = pulling();
     status.title = "pulling image a";
-    status.step = share::StepStatus{.nodes = 8, .ready = 5, .registry = 7'100'000'000, .peers = 38'000'000'000,
+    status.step = nodes::StepStatus{.nodes = 8, .ready = 5, .registry = 7'100'000'000, .peers = 38'000'000'000,
                                     .rate = 6'100'000'000, .last = "n7", .last_bytes = 1'200'000'000,
                                     .last_total = 7'100'000'000};
     status.elapsed = 1;

@@ -7,7 +7,7 @@
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 namespace {
 
@@ -25,7 +25,7 @@ std::vector<Message> from_nodes() {
             Documents{{{one, "application/vnd.oci.image.index.v1+json", "{}\n"}, {two, "", std::string("\0\xff", 2)}}},
             Have{},
             Have{{0, UINT64_MAX, 3}, {true, false, true}},
-            Done{4095, LayerSeal{1ULL << 40, one}},
+            Done{4095, LayerSum{1ULL << 40, one}},
             Done{0},
             Alone{std::nullopt, "the registry: 401"},
             Alone{3, ""},
@@ -45,7 +45,7 @@ std::vector<Message> to_nodes() {
             Plan{{}, {n1, n2}, {owner, taker, {}}},
             Plan{1, {n1, n2}},
             Plan{std::nullopt, {n1}},
-            Done{1, LayerSeal{2, two, "n1"}},
+            Done{1, LayerSum{2, two, "n1"}},
             Done{4095},
             NewRole{5, {n2}, {false, {{{0}, {}}}}},
             NewRole{0, {}, owner},
@@ -164,14 +164,14 @@ TEST_CASE("share: two ends that know the secret hear one another, in order", "[s
     CHECK(Session::is_greeting(node.greeting()));
     REQUIRE(tracker.take_greeting(node.greeting()));
     REQUIRE(node.take_greeting(tracker.greeting()));
-    std::string first = node.seal("one"), second = node.seal("two");
-    CHECK_FALSE(tracker.open(second));
-    CHECK(tracker.open(first) == "one");
-    CHECK_FALSE(tracker.open(first));
-    CHECK(tracker.open(second) == "two");
-    std::string back = tracker.seal("one");
-    CHECK_FALSE(tracker.open(back));
-    CHECK(node.open(back) == "one");
+    std::string first = node.wrap("one"), second = node.wrap("two");
+    CHECK_FALSE(tracker.unwrap(second));
+    CHECK(tracker.unwrap(first) == "one");
+    CHECK_FALSE(tracker.unwrap(first));
+    CHECK(tracker.unwrap(second) == "two");
+    std::string back = tracker.wrap("one");
+    CHECK_FALSE(tracker.unwrap(back));
+    CHECK(node.unwrap(back) == "one");
 }
 
 TEST_CASE("share: nothing of another connection, direction or secret is heard", "[share]") {
@@ -189,10 +189,10 @@ TEST_CASE("share: nothing of another connection, direction or secret is heard", 
     REQUIRE(again.take_greeting(greeting));
     REQUIRE(node.take_greeting(tracker.greeting()));
     // A recorded conversation means nothing to a tracker with another nonce.
-    std::string message = node.seal("done 1");
-    CHECK_FALSE(again.open(message));
-    CHECK_FALSE(tracker.open(message + "0"));
-    CHECK(tracker.open(message));
+    std::string message = node.wrap("done 1");
+    CHECK_FALSE(again.unwrap(message));
+    CHECK_FALSE(tracker.unwrap(message + "0"));
+    CHECK(tracker.unwrap(message));
 }
 
 TEST_CASE("share: nodes of another release are told so, and may say more in their first line", "[share][release]") {

@@ -13,7 +13,7 @@
 #include "tests/catch.hh"
 #include "tests/fixtures/slowness.hh"
 
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 namespace {
 

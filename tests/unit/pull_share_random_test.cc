@@ -7,7 +7,7 @@
 #include "tests/unit/pull_share_tracker.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 namespace {
 
@@ -218,6 +218,6 @@ TEST_CASE("tracker: a thousand nodes with fifty layers have their plans in secon
     scene.pass(100);
     for (unsigned node = 1; node <= 1000; ++node) CHECK(scene.count<Plan>(node) == 1);
     for (unsigned layer = 0; layer < 50; ++layer) scene.sealed(scene.owners(layer, 1000).at(0), layer);
-    CHECK(scene.count<Sealed>(1) >= 49);
+    CHECK(scene.count<Complete>(1) >= 49);
     CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
 }

@@ -13,7 +13,7 @@
 
 using namespace berth;
 using namespace berth::pull;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -62,8 +62,8 @@ TEST_CASE("share: two nodes and srun's process bring an image together", "[share
     bool one_owns = next<Plan>(one).layers.at(0).is_owner, two_owns = next<Plan>(two).layers.at(0).is_owner;
     CHECK(one_owns != two_owns);
     TrackerClient &owner = one_owns ? one : two, &other = one_owns ? two : one;
-    owner.send(Done{0, LayerSeal{9, chunks_one}});
-    CHECK(next<Sealed>(other).chunks == chunks_one);
+    owner.send(Done{0, LayerSum{9, chunks_one}});
+    CHECK(next<Complete>(other).chunks == chunks_one);
     owner.send(Finished{});
     CHECK_FALSE(other.receive(milliseconds(50)));
     other.send(Finished{});
@@ -104,7 +104,7 @@ TEST_CASE("share: who does not know the secret, or breaks off, is not heard and 
     ssize_t got = ::recv(odd.get(), buffer, sizeof buffer, 0);
     REQUIRE(got > 1);
     REQUIRE(session.take_greeting(std::string_view(buffer, static_cast<size_t>(got) - 1)));
-    send_text(odd, session.seal("nonsense") + "\n");
+    send_text(odd, session.wrap("nonsense") + "\n");
     CHECK(text_until_end(odd).empty());
     TrackerClient node(server.place("n1", 1));
     node.send(hello_of(node, 1));

@@ -7,7 +7,7 @@
 #include "tests/unit/pull_share_tracker.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "tests/unit/pull_share_tracker.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 using Nodes = std::vector<unsigned>;
 
@@ -123,9 +123,9 @@ TEST_CASE("tracker: what a slow node brings is brought by another one too, once"
     }
     SECTION("whoever has it first, has it for all") {
         it.scene.sealed(it.slow, 0);
-        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Sealed>(node) == (node == it.slow ? 0 : 1));
+        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Complete>(node) == (node == it.slow ? 0 : 1));
         it.scene.sealed(second, 0);
-        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Sealed>(node) == (node == it.slow ? 0 : 1));
+        for (unsigned node = 1; node <= 6; ++node) CHECK(it.scene.count<Complete>(node) == (node == it.slow ? 0 : 1));
         // And it goes on when the other one is lost.
         it.scene.lost(second);
         CHECK(it.scene.role(it.slow, 0) == "own");

@@ -10,7 +10,7 @@
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/nodes/tracker/tracker.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 inline const Digest image_a("sha256:" + std::string(64, 'a')), image_b("sha256:" + std::string(64, 'b'));
 inline const Digest chunks_one("sha256:" + std::string(64, '1')), chunks_two("sha256:" + std::string(64, '2'));
@@ -24,21 +24,21 @@ inline std::string key_of(unsigned node) {
 /// To a node: it is to ask the registry for the documents.
 struct Fetch {};
 /// Done with a seal.
-struct Sealed {
+struct Complete {
     Digest chunks;
 };
 
-/// The message when it is one of this kind. Documents without any are a Fetch, Done with a seal is a Sealed.
+/// The message when it is one of this kind. Documents without any are a Fetch, Done with a seal is a Complete.
 template <typename Kind>
 std::optional<Kind> as(const Message& message) {
     const auto* documents = std::get_if<Documents>(&message);
     const auto* done = std::get_if<Done>(&message);
     if constexpr (std::is_same_v<Kind, Fetch>)
         return documents != nullptr && documents->documents.empty() ? std::optional(Fetch{}) : std::nullopt;
-    else if constexpr (std::is_same_v<Kind, Sealed>)
-        return done != nullptr && done->seal ? std::optional(Sealed{done->seal->chunks}) : std::nullopt;
+    else if constexpr (std::is_same_v<Kind, Complete>)
+        return done != nullptr && done->sum ? std::optional(Complete{done->sum->chunks}) : std::nullopt;
     else if (const auto* it = std::get_if<Kind>(&message);
-             it != nullptr && !(done != nullptr && done->seal) &&
+             it != nullptr && !(done != nullptr && done->sum) &&
              !(documents != nullptr && documents->documents.empty()))
         return *it;
     return std::nullopt;
@@ -72,7 +72,7 @@ class Scene {
         for (unsigned node = 1; node <= flags.size(); ++node) have(node, flags[node - 1]);
     }
     void sealed(unsigned node, unsigned layer, const Digest& chunks = chunks_one) {
-        say(node, Done{layer, LayerSeal{9, chunks}});
+        say(node, Done{layer, LayerSum{9, chunks}});
     }
     void lost(unsigned node) { take(tracker.lost(node, now)); }
     void pass(unsigned milliseconds) {
@@ -139,4 +139,4 @@ class Scene {
     }
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -2,7 +2,7 @@
 #include "tests/unit/pull_share_tracker.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 
 using Nodes = std::vector<unsigned>;
 
@@ -175,13 +175,13 @@ TEST_CASE("tracker: that a layer is sealed is told to all that lack it, and to l
     unsigned owner = scene.owners(0, 3).at(0), other = owner == 1 ? 2 : 1, third = 6 - owner - other;
     scene.say(third, Done{0});
     scene.sealed(owner, 0);
-    CHECK(scene.count<Sealed>(owner) == 0);
-    CHECK(scene.count<Sealed>(third) == 0);
-    REQUIRE(scene.count<Sealed>(other) == 1);
-    CHECK(scene.all<Sealed>(other)[0].chunks == chunks_one);
+    CHECK(scene.count<Complete>(owner) == 0);
+    CHECK(scene.count<Complete>(third) == 0);
+    REQUIRE(scene.count<Complete>(other) == 1);
+    CHECK(scene.all<Complete>(other)[0].chunks == chunks_one);
     scene.hello(4);
     scene.have(4, "0");
-    REQUIRE(scene.count<Sealed>(4) == 1);
+    REQUIRE(scene.count<Complete>(4) == 1);
     CHECK(std::holds_alternative<Plan>(scene.got[4][scene.got[4].size() - 2]));
 }
 
@@ -374,7 +374,7 @@ TEST_CASE("tracker: a receiver that none of its sources serves pulls that layer 
     REQUIRE(scene.count<Alone>(one) == 1);
     CHECK(scene.all<Alone>(one)[0].layer == 0U);
     scene.sealed(owner, 0);
-    CHECK(scene.count<Sealed>(one) == 0);
+    CHECK(scene.count<Complete>(one) == 0);
     // It can still be done for all.
     scene.say(one, Done{0});
     scene.lost(owner);
@@ -387,7 +387,7 @@ TEST_CASE("tracker: layers of two nodes that differ are not mixed", "[share]") {
     scene.sealed(1, 0, chunks_one);
     scene.sealed(2, 0, chunks_two);
     for (unsigned node : {3, 4}) {
-        CHECK(scene.count<Sealed>(node) == 1);
+        CHECK(scene.count<Complete>(node) == 1);
         CHECK(scene.role(node, 0).find("n2") == std::string::npos);
         CHECK(scene.role(node, 0).find("n1") != std::string::npos);
     }

@@ -14,7 +14,7 @@
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using fixtures::TempFolder;
 using std::chrono::milliseconds;
 
@@ -94,10 +94,10 @@ TEST_CASE("a pump makes chunks as a file grows, and chunk 0 when it is whole", "
     pump.note(size);
     if (chunks_in(size) > 2) CHECK(layer.wait_for(1, 0, std::chrono::seconds(30)).index == 1);
     CHECK(layer.wait_for(0, chunks_in(size) / 2 + 1, milliseconds(1)).index == ChunkHead::waiting);
-    CHECK_FALSE(layer.sealed());
+    CHECK_FALSE(layer.sum());
     pump.finish();
-    REQUIRE(layer.sealed());
-    CHECK(layer.sealed()->size == size);
+    REQUIRE(layer.sum());
+    CHECK(layer.sum()->size == size);
     std::string got(size, 0);
     for (unsigned stripe = 0; stripe < stripe_count; ++stripe)
         for (uint32_t place = 0;; ++place) {

@@ -12,7 +12,7 @@
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using std::chrono::milliseconds;
 
 namespace {

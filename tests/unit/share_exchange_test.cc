@@ -10,7 +10,7 @@
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using Catch::Contains;
 using std::chrono::milliseconds;
 

@@ -18,8 +18,8 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/tcp_port.hh"
 #include "runtime/oci/sha256.hh"
+#include "runtime/pull/nodes/peer/chunk_server.hh"
 #include "runtime/pull/nodes/peer/receive.hh"
-#include "runtime/pull/nodes/peer/serve.hh"
 #include "runtime/pull/nodes/protocol/newcomers.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/processes.hh"
@@ -27,7 +27,7 @@
 #include "tests/unit/squash_support.hh"
 
 using namespace berth;
-using namespace berth::pull::share;
+using namespace berth::pull::nodes;
 using fixtures::TempFolder;
 using std::chrono::milliseconds;
 
@@ -55,7 +55,7 @@ struct Node {
 
     Identity identity;
     std::shared_ptr<GrowingLayer> layer;
-    LayerServer server;
+    ChunkServer server;
 };
 
 /// A node that has a whole file from the start.
@@ -165,7 +165,7 @@ class Relay {
 };
 
 void seal_like(GrowingLayer& layer, const GrowingLayer& owner) {
-    layer.seal(*owner.sealed());
+    layer.complete(*owner.sum());
 }
 
 }  // namespace
@@ -199,7 +199,7 @@ TEST_CASE("a layer goes on to the next node while it comes, before anybody has a
     pump->note(6 << 20);
     // Chunks 1 to 5; two of them are even.
     while (last.layer.count(0) < 2 || last.layer.count(1) < 3) std::this_thread::sleep_for(milliseconds(5));
-    CHECK_FALSE(owner.layer->sealed());
+    CHECK_FALSE(owner.layer->sum());
     sys::write_all(file.get(), content.substr(6 << 20), "a layer");
     pump->finish();
     for (GrowingLayer* layer : {middle.layer.get(), &last.layer}) seal_like(*layer, *owner.layer);
@@ -316,7 +316,7 @@ TEST_CASE("a slow source is left when the tracker names another one, and the nod
     Node good;
     fill(good, folder, "good", content);
     Identity identity = make_identity();
-    LayerServer slow({.identity = identity, .token = token, .rate = 300'000});
+    ChunkServer slow({.identity = identity, .token = token, .rate = 300'000});
     slow.offer(good.layer);
     Receiver receiver(folder);
     seal_like(receiver.layer, *good.layer);
@@ -341,7 +341,7 @@ TEST_CASE("a source that had nothing is asked again after a while, and does not 
     Node near, far;
     fill(far, folder, "far", content);
     Identity identity = make_identity();
-    LayerServer slow({.identity = identity, .token = token, .rate = 300'000});
+    ChunkServer slow({.identity = identity, .token = token, .rate = 300'000});
     slow.offer(far.layer);
     Relay relay(slow.port(), [](unsigned) { return Relay::Limit{}; });
     Receiver receiver(folder);
@@ -446,8 +446,8 @@ TEST_CASE("where few files may be open, strangers leave the pull its own", "[sha
 
 TEST_CASE("a node serves at the address of the site's network alone", "[share]") {
     Identity identity = make_identity();
-    LayerServer everywhere({.identity = identity, .token = token});
-    LayerServer there({.identity = identity, .token = token, .address = "127.0.0.1"});
+    ChunkServer everywhere({.identity = identity, .token = token});
+    ChunkServer there({.identity = identity, .token = token, .address = "127.0.0.1"});
     constexpr in_addr_t other = INADDR_LOOPBACK + 1;
     CHECK(silent_connection(everywhere.port(), "", other));
     CHECK(silent_connection(there.port()));

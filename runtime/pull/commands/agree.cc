@@ -41,7 +41,7 @@ int agree_command(int argc, char** argv) {
     // It is srun's, whatever becomes of that.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() == 1) return 0;
-    share::serve_tracker(std::move(listening), secret, static_cast<unsigned>(nodes));
+    nodes::serve_tracker(std::move(listening), secret, static_cast<unsigned>(nodes));
 }
 
 }  // namespace berth::pull

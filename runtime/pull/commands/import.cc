@@ -13,6 +13,7 @@
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
 #include "runtime/images/spelling.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/commands/save_process.hh"
@@ -24,7 +25,6 @@
 #include "runtime/pull/transfer/pull.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/squash/format/image_file.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -8,12 +8,12 @@
 #include <iostream>
 #include <optional>
 
+#include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/oci/auth/credentials_store.hh"
 #include "runtime/pull/commands/arguments.hh"
-#include "runtime/base/environment.hh"
 
 namespace berth::pull {
 

@@ -6,13 +6,13 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/layers/published.hh"
 #include "runtime/pull/publish/prune.hh"
 #include "runtime/pull/publish/publish.hh"
 #include "runtime/pull/publish/sign.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -8,11 +8,11 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/export/output_file.hh"
 #include "runtime/pull/report/model.hh"
 #include "runtime/pull/report/read_events.hh"
 #include "runtime/pull/report/text.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -1,9 +1,9 @@
 // The command line of `berth-pull save`, which `berth save` and `berth run --save` start.
 #include "runtime/base/error.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/save_process.hh"
 #include "runtime/pull/export/save.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -4,13 +4,13 @@
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/deadline.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/export/sif.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
 #include "runtime/telemetry/event_cause.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -3,11 +3,11 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/export/sif.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/transfer/pull_event.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -14,13 +14,13 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/squash/format/sif.hh"
 #include "runtime/squash/format/sif_text.hh"
 #include "runtime/trust/gpgv.hh"
 #include "runtime/trust/keyring_file.hh"
 #include "runtime/trust/sif.hh"
 #include "runtime/trust/sif_envelope.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

@@ -5,9 +5,9 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/publish/sign.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

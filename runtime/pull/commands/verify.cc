@@ -8,13 +8,13 @@
 #include "runtime/config/command_line.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/host/policy_facts.hh"
+#include "runtime/pull/commands/commands.hh"
 #include "runtime/pull/commands/output.hh"
 #include "runtime/pull/image/daemons.hh"
 #include "runtime/pull/image/settings.hh"
 #include "runtime/pull/verify/verify.hh"
 #include "runtime/pull/verify/verify_deep.hh"
 #include "runtime/pull/verify/verify_file.hh"
-#include "runtime/pull/commands/commands.hh"
 
 namespace berth::pull {
 

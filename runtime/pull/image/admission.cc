@@ -100,8 +100,8 @@ trust::Subject policy_subject(const plan::Reference& reference) {
 Admission::Admission(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter)
     : store_(store), reference_(reference), options_(options), meter_(meter) {}
 
-void Admission::offer(const share::DocumentList& told, std::string_view type) try {
-    const share::SharedDocument* found = share::find_type(told, type);
+void Admission::offer(const nodes::DocumentList& told, std::string_view type) try {
+    const nodes::ImageDocument* found = nodes::find_type(told, type);
     if (found != nullptr) offered_ = trust::parse_remembered(found->bytes, "the signatures that another node tells");
 } catch (const Error& problem) {
     meter_.note(problem.what());

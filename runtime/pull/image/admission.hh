@@ -23,7 +23,7 @@ class Admission {
     void check(const Digest& manifest, const std::string& document);
     /// Signatures of this type that another node of the step has told. They are looked at before any place is asked,
     /// and are worth what their keys make them. A note when they cannot be read.
-    void offer(const share::DocumentList& told, std::string_view type);
+    void offer(const nodes::DocumentList& told, std::string_view type);
     /// What check() has looked at last.
     const std::vector<trust::Signature>& signatures() const { return signatures_; }
     /// Writes what check() found into the image's folder, once the image is published.

@@ -4,46 +4,46 @@
 
 #include "runtime/oci/sha256.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
-const SharedDocument* find_type(const DocumentList& documents, std::string_view type) {
-    auto found = std::ranges::find(documents, type, &SharedDocument::content_type);
+const ImageDocument* find_type(const DocumentList& documents, std::string_view type) {
+    auto found = std::ranges::find(documents, type, &ImageDocument::content_type);
     return found == documents.end() ? nullptr : &*found;
 }
 
 /// Another node's word for what the bytes are counts for nothing.
-void SharedSource::learn(const DocumentList& known) {
-    for (const SharedDocument& document : known)
+void RememberingSource::learn(const DocumentList& known) {
+    for (const ImageDocument& document : known)
         if (find(document.digest) == nullptr && oci::sha256_of(document.bytes) == document.digest)
             documents_.push_back(document);
 }
 
-const SharedDocument* SharedSource::find(const Digest& digest) const {
+const ImageDocument* RememberingSource::find(const Digest& digest) const {
     auto found = std::find_if(documents_.begin(), documents_.end(),
-                              [&](const SharedDocument& document) { return document.digest == digest; });
+                              [&](const ImageDocument& document) { return document.digest == digest; });
     return found == documents_.end() ? nullptr : &*found;
 }
 
-oci::Document SharedSource::manifest(const std::optional<Digest>& digest) {
+oci::Document RememberingSource::manifest(const std::optional<Digest>& digest) {
     if (digest)
-        if (const SharedDocument* known = find(*digest))
+        if (const ImageDocument* known = find(*digest))
             return {.bytes = known->bytes, .content_type = known->content_type, .digest = known->digest, .etag = ""};
     oci::Document out = registry_->manifest(digest);
     documents_.push_back({out.digest, out.content_type, out.bytes});
     return out;
 }
 
-std::string SharedSource::blob(const oci::Descriptor& blob) {
-    const SharedDocument* known = find(blob.digest);
+std::string RememberingSource::blob(const oci::Descriptor& blob) {
+    const ImageDocument* known = find(blob.digest);
     if (known != nullptr && known->bytes.size() == blob.size) return known->bytes;
     std::string out = registry_->blob(blob);
     documents_.push_back({blob.digest, "", out});
     return out;
 }
 
-void SharedSource::read_range(const oci::Descriptor& blob, uint64_t from, uint64_t size, const oci::Sink& sink) {
+void RememberingSource::read_range(const oci::Descriptor& blob, uint64_t from, uint64_t size, const oci::Sink& sink) {
     constexpr uint64_t small = 8 << 20;
-    const SharedDocument* known = find(blob.digest);
+    const ImageDocument* known = find(blob.digest);
     if (known != nullptr && known->bytes.size() == blob.size)
         return sink(std::string_view(known->bytes).substr(from, size));
     if (from != 0 || size != blob.size || size > small) return registry_->read_range(blob, from, size, sink);
@@ -55,4 +55,4 @@ void SharedSource::read_range(const oci::Descriptor& blob, uint64_t from, uint64
     if (oci::sha256_of(bytes) == blob.digest) documents_.push_back({blob.digest, "", std::move(bytes)});
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -6,7 +6,7 @@
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Of what is no document of the image's registry: the signatures that a node has found, as stores keep them. Their
 /// digest is that of the bytes.
@@ -16,13 +16,13 @@ inline constexpr const char* published_type = "application/vnd.berth.published";
 inline constexpr const char* published_signatures_type = "application/vnd.berth.published-signatures";
 
 /// The first of this type; null when there is none.
-const SharedDocument* find_type(const DocumentList& documents, std::string_view type);
+const ImageDocument* find_type(const DocumentList& documents, std::string_view type);
 
 /// A source that has some documents at hand and asks `registry` for everything else. It remembers manifests and small
 /// blobs that went through it.
-class SharedSource : public oci::Source {
+class RememberingSource : public oci::Source {
   public:
-    explicit SharedSource(std::unique_ptr<oci::Source> registry) : registry_(std::move(registry)) {}
+    explicit RememberingSource(std::unique_ptr<oci::Source> registry) : registry_(std::move(registry)) {}
 
     /// From now on these are at hand. Those whose bytes are not what their digest says are passed over.
     void learn(const DocumentList& known);
@@ -40,10 +40,10 @@ class SharedSource : public oci::Source {
     std::unique_ptr<oci::Source> sibling() const override { return registry_->sibling(); }
 
   private:
-    const SharedDocument* find(const Digest& digest) const;
+    const ImageDocument* find(const Digest& digest) const;
 
     std::unique_ptr<oci::Source> registry_;
     DocumentList documents_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

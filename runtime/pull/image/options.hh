@@ -64,7 +64,7 @@ struct Options {
     /// afterwards.
     bool early = false;
     /// The image's documents as far as they are at hand; what is not is asked for.
-    share::DocumentList known = {};
+    nodes::DocumentList known = {};
     std::chrono::seconds stall_time{600};  ///< how long what comes later may stand still
     uint64_t fetch_rate = 0;  ///< bytes a second of what comes later and nobody waits for; 0: no limit
 };

@@ -119,7 +119,7 @@ size_t received_layers(const LayerFetch& fetch) {
 }  // namespace
 
 Fetched fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                     const FetchSettings& settings, Meter& meter, share::Member& nodes, const Published* published) {
+                     const FetchSettings& settings, Meter& meter, nodes::Member& nodes, const Published* published) {
     if (layers.empty()) return {};
     std::vector<LayerStatus> shown;
     for (const MissingLayer& layer : layers) shown.push_back({layer.blob.digest.text(), layer.blob.size});

@@ -10,6 +10,6 @@ namespace berth::pull {
 /// stops the others and is thrown. `nodes` are the others of the step, which get layers from here, too; `published`
 /// may be null. `source` and its siblings are used, each with a connection that it keeps from layer to layer.
 Fetched fetch_layers(const store::Store& store, oci::Source& source, const std::vector<MissingLayer>& layers,
-                     const FetchSettings& settings, Meter& meter, share::Member& nodes, const Published* published);
+                     const FetchSettings& settings, Meter& meter, nodes::Member& nodes, const Published* published);
 
 }  // namespace berth::pull

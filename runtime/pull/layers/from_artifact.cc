@@ -66,9 +66,8 @@ bool FromArtifact::bring(size_t index) {
     fetch_.set_state(index, LayerState::saving);
     fetch_.finish(index, fetch_.pump(index, file.fd()).get());
     fetch_.meter.note_published(index);
-    std::string origin = origin_of(published_.place);
-    is_proved ? fetch_.keep(index, std::move(file), origin, "came published, and is proved")
-              : fetch_.keep_unproved(index, std::move(file), origin, "came published, and is still to be proved");
+    fetch_.keep(index, std::move(file), origin_of(published_.place),
+                cat("came published, ", is_proved ? "and is proved" : "and is still to be proved"), is_proved);
     return true;
 }
 

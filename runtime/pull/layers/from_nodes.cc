@@ -29,7 +29,7 @@ class FromNodes : public LayerSource {
 
 bool FromNodes::receive(size_t index) {
     const MissingLayer& layer = fetch_.layers[index];
-    share::Member& nodes = fetch_.nodes;
+    nodes::Member& nodes = fetch_.nodes;
     fetch_.meter.set_layer(index, LayerState::pulling);
     store::NewFile file = fetch_.store.new_file();
     std::atomic<uint64_t> taken = 0;

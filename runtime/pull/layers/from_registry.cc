@@ -23,10 +23,10 @@ class FromRegistry : public LayerSource {
     struct Converted {
         store::NewFile file;
         oci::ConvertedLayer layer;
-        std::unique_ptr<share::ChunkPump> pump;  ///< for the other nodes; null where they do not ask
+        std::unique_ptr<nodes::ChunkPump> pump;  ///< for the other nodes; null where they do not ask
     };
     Converted converted(size_t index);
-    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, share::ChunkPump* pump, uint64_t& taken);
+    oci::ConvertedLayer convert(oci::Source& source, size_t index, int fd, nodes::ChunkPump* pump, uint64_t& taken);
     void refuse_other(size_t index, const char* kind, const Digest& is, const Digest& wanted) const {
         if (is != wanted)
             throw Error(cat(fetch_.name(index), ": its ", kind, " is ", is, " instead of ", wanted, "; refused"));
@@ -75,7 +75,7 @@ FromRegistry::Converted FromRegistry::converted(size_t index) {
     }
 }
 
-oci::ConvertedLayer FromRegistry::convert(oci::Source& source, size_t index, int fd, share::ChunkPump* pump,
+oci::ConvertedLayer FromRegistry::convert(oci::Source& source, size_t index, int fd, nodes::ChunkPump* pump,
                                           uint64_t& taken) {
     const MissingLayer& layer = fetch_.layers[index];
     fetch_.set_state(index, LayerState::pulling);

@@ -36,38 +36,29 @@ std::function<void(uint64_t)> LayerFetch::counter(size_t index, std::atomic<uint
     };
 }
 
-std::unique_ptr<share::ChunkPump> LayerFetch::pump(size_t index, int file) const {
+std::unique_ptr<nodes::ChunkPump> LayerFetch::pump(size_t index, int file) const {
     if (role(index) != Role::owner) return nullptr;
-    return std::make_unique<share::ChunkPump>(nodes.layer(layers[index].diff_id),
-                                              share::descriptor_of(file, name(index)), name(index));
+    return std::make_unique<nodes::ChunkPump>(nodes.layer(layers[index].diff_id),
+                                              nodes::descriptor_of(file, name(index)), name(index));
 }
 
-void LayerFetch::finish(size_t index, share::ChunkPump* pump) {
+void LayerFetch::finish(size_t index, nodes::ChunkPump* pump) {
     if (pump == nullptr) return;
     pump->finish();
-    nodes.tell_sealed(layers[index].diff_id);
+    nodes.tell_complete(layers[index].diff_id);
 }
 
-void LayerFetch::publish(size_t index, store::NewFile file, std::string origin, const std::string& how) {
-    store.publish_layer(std::move(file), layers[index].diff_id);
+void LayerFetch::keep(size_t index, store::NewFile file, std::string origin, const std::string& how, bool is_proved) {
+    const Digest& diff_id = layers[index].diff_id;
+    if (!is_proved) store.mark_unproved(diff_id);
+    store.publish_layer(std::move(file), diff_id);
+    // One that was here before may have been another.
+    if (is_proved) store.clear_unproved(diff_id);
     debug::log("pull", name(index), " ", how);
-    std::lock_guard lock(mutex_);
-    result_.origins.insert_or_assign(layers[index].diff_id, std::move(origin));
-}
-
-/// One that was here before may have been another.
-void LayerFetch::keep(size_t index, store::NewFile file, std::string origin, const std::string& how) {
-    publish(index, std::move(file), std::move(origin), how);
-    store.clear_unproved(layers[index].diff_id);
-    meter.set_layer(index, LayerState::done);
-}
-
-void LayerFetch::keep_unproved(size_t index, store::NewFile file, std::string origin, const std::string& how) {
-    store.mark_unproved(layers[index].diff_id);
-    publish(index, std::move(file), std::move(origin), how);
     meter.set_layer(index, LayerState::done);
     std::lock_guard lock(mutex_);
-    result_.unproved.push_back(layers[index].diff_id);
+    result_.origins.insert_or_assign(diff_id, std::move(origin));
+    if (!is_proved) result_.unproved.push_back(diff_id);
 }
 
 }  // namespace berth::pull

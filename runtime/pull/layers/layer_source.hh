@@ -42,10 +42,10 @@ struct Fetched {
 /// What the sources of one fetch have in common. Layers are named by their index. Any thread.
 class LayerFetch {
   public:
-    using Role = share::Member::Role;
+    using Role = nodes::Member::Role;
 
     LayerFetch(const store::Store& its_store, const std::vector<MissingLayer>& its_layers,
-               const FetchSettings& settings, Meter& its_meter, share::Member& its_nodes)
+               const FetchSettings& settings, Meter& its_meter, nodes::Member& its_nodes)
         : store(its_store),
           layers(its_layers),
           meter(its_meter),
@@ -61,24 +61,21 @@ class LayerFetch {
     /// Counts bytes of another form of the layer than the blob, whose size people have been told.
     std::function<void(uint64_t)> counter(size_t index, std::atomic<uint64_t>& taken) const;
     /// Makes chunks of what is written to `file`; null where no other node takes the layer from here.
-    std::unique_ptr<share::ChunkPump> pump(size_t index, int file) const;
+    std::unique_ptr<nodes::ChunkPump> pump(size_t index, int file) const;
     /// The file is whole, and other nodes get the rest of it. `pump` may be null.
-    void finish(size_t index, share::ChunkPump* pump);
-    /// Publishes the layer in the store. `how` it came is for the debug log.
-    void keep(size_t index, store::NewFile file, std::string origin, const std::string& how);
-    /// The same of one that has still to be proved: it runs on its publisher's signature.
-    void keep_unproved(size_t index, store::NewFile file, std::string origin, const std::string& how);
+    void finish(size_t index, nodes::ChunkPump* pump);
+    /// The layer is one of the store from now on. `how` it came is for the debug log. One that is not proved yet is
+    /// marked as such: it runs on its publisher's signature.
+    void keep(size_t index, store::NewFile file, std::string origin, const std::string& how, bool is_proved = true);
     Fetched take_result() { return std::move(result_); }
 
     const store::Store& store;
     const std::vector<MissingLayer>& layers;
     Meter& meter;
-    share::Member& nodes;
+    nodes::Member& nodes;
     std::atomic<bool>& stop;
 
   private:
-    void publish(size_t index, store::NewFile file, std::string origin, const std::string& how);
-
     std::string what_;
     std::mutex mutex_;
     Fetched result_;
@@ -100,8 +97,8 @@ std::unique_ptr<LayerSource> from_artifact(LayerFetch& fetch, const Published& p
 std::unique_ptr<LayerSource> from_registry(LayerFetch& fetch, oci::Source& source, size_t connections,
                                            squash::CompressorPool& pool, uint64_t memory);
 
-/// Of this machine's disk or memory, so that no other source helps. A disk that is full is none: what is converted here
-/// may have fewer bytes than somebody else has sent.
+/// True for a failure of this node's disk or memory: no other source would help. A full disk does not count, since the
+/// layer may be smaller when it is converted here.
 bool is_of_this_machine(const Error& problem);
 
 }  // namespace berth::pull

@@ -85,11 +85,11 @@ void check_diff_id(const Digest& is, const Digest& wanted, const std::string& wh
 /// Whether a key that the site's policy names has signed the artifact, under the artifact's own name. A policy that
 /// lets anything run there says nothing of it.
 bool is_signed(const store::Store& store, Published& published, const Options& options,
-               const share::DocumentList* known, Meter& meter) try {
+               const nodes::DocumentList* known, Meter& meter) try {
     // What other users read is proved first.
     if (!options.prove_later || options.signatures.policy.empty() || store.is_offered()) return false;
     Admission admission(store, published.place, options, meter);
-    if (known != nullptr) admission.offer(*known, share::published_signatures_type);
+    if (known != nullptr) admission.offer(*known, nodes::published_signatures_type);
     admission.check(oci::sha256_of(published.document), published.document);
     published.signatures = admission.signatures();
     return !admission.admitted()->signers.empty();
@@ -103,8 +103,8 @@ std::optional<std::string> ask_for_artifact(const plan::Reference& repository, c
     return found ? std::optional(std::move(found->bytes)) : std::nullopt;
 }
 
-std::optional<std::string> told_artifact(const share::DocumentList& known) {
-    const share::SharedDocument* found = share::find_type(known, share::published_type);
+std::optional<std::string> told_artifact(const nodes::DocumentList& known) {
+    const nodes::ImageDocument* found = nodes::find_type(known, nodes::published_type);
     return found != nullptr ? std::optional(found->bytes) : std::nullopt;
 }
 
@@ -145,7 +145,7 @@ Options options_there(const Options& options, const plan::Reference& repository)
 
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
                                         const Digest& manifest, const Options& options, Meter& meter,
-                                        const share::DocumentList* known) try {
+                                        const nodes::DocumentList* known) try {
     auto repository = artifact_repository(options.artifacts, image);
     if (!repository) return std::nullopt;
     repository->tag = oci::artifact_tag(manifest);
@@ -161,7 +161,7 @@ std::optional<Published> find_published(const store::Store& store, const plan::R
     check_sizes(artifact, options.limits, what);
     Published out{.artifact = std::move(artifact),
                   .place = *repository,
-                  .source = std::make_unique<share::SharedSource>(
+                  .source = std::make_unique<nodes::RememberingSource>(
                       oci::make_registry_source(*repository, there.registry)),
                   .document = std::move(*found)};
     if (known != nullptr) out.source->learn(*known);

@@ -20,7 +20,7 @@ namespace berth::pull {
 struct Published {
     oci::Artifact artifact;
     plan::Reference place;
-    std::unique_ptr<share::SharedSource> source;
+    std::unique_ptr<nodes::RememberingSource> source;
     bool is_trusted = false;  ///< a key of the site's has signed it: layers may be used before they are proved
     std::string document = {};                        ///< the artifact's manifest
     std::vector<trust::Signature> signatures = {};    ///< that were found of it
@@ -38,7 +38,7 @@ Options options_there(const Options& options, const plan::Reference& repository)
 /// `known`: what another node has told of the image; without the artifact in it, nothing is published.
 std::optional<Published> find_published(const store::Store& store, const plan::Reference& image,
                                         const Digest& manifest, const Options& options, Meter& meter,
-                                        const share::DocumentList* known = nullptr);
+                                        const nodes::DocumentList* known = nullptr);
 
 /// Throws Error naming `what` where the file's disk has no room for so many bytes.
 void check_room(int fd, uint64_t bytes, const std::string& what);

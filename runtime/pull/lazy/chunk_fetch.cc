@@ -1,9 +1,6 @@
 #include "runtime/pull/lazy/chunk_fetch.hh"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <exception>
 #include <set>
 #include <thread>
@@ -105,7 +102,7 @@ std::optional<ChunkRun> ChunkOrder::next_behind() {
 std::optional<ChunkRun> ChunkOrder::next_of_rest() {
     for (; next_of_rest_ < taken_.size(); ++next_of_rest_)
         if (is_free(next_of_rest_))
-            return run_at(next_of_rest_, source_ ? share::ChunkOwners::chunks_a_run : chunks_a_run, false);
+            return run_at(next_of_rest_, source_ ? nodes::ChunkOwners::chunks_a_run : chunks_a_run, false);
     return std::nullopt;
 }
 
@@ -121,7 +118,7 @@ using Clock = std::chrono::steady_clock;
 /// One is kept for what is waited for. Nodes that bring an image together have fewer each: what one of them brings it
 /// brings chunk by chunk, so that the others can have the first of it soon.
 constexpr unsigned connections = 4;
-unsigned connections_of(const share::LazyExchange* exchange) {
+unsigned connections_of(const nodes::LazyExchange* exchange) {
     unsigned nodes = exchange == nullptr ? 1 : exchange->nodes(), others = connections - 1;
     return 1 + (others + nodes - 1) / nodes;
 }
@@ -130,7 +127,7 @@ constexpr auto look_again = std::chrono::milliseconds(200);
 constexpr auto longest_pause = std::chrono::seconds(2);
 constexpr unsigned wrong_limit = 3;
 
-ChunkOrder::Source source_of(const share::LazyExchange* exchange) {
+ChunkOrder::Source source_of(const nodes::LazyExchange* exchange) {
     if (exchange == nullptr) return {};
     return [exchange](uint32_t chunk) { return exchange->source(chunk); };
 }
@@ -139,16 +136,6 @@ std::vector<uint32_t> ends_of(const store::Partial& partial) {
     std::vector<uint32_t> out;
     for (const store::PartialLayer& layer : partial.layers) out.push_back(layer.first + layer.chunks());
     return out;
-}
-
-void write_at(int fd, std::string_view bytes, uint64_t at, const std::string& what) {
-    while (!bytes.empty()) {
-        ssize_t put = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
-        if (put < 0 && errno == EINTR) continue;
-        if (put < 0) throw SysError(cat("writing ", what));
-        bytes.remove_prefix(static_cast<size_t>(put));
-        at += static_cast<uint64_t>(put);
-    }
 }
 
 /// One more of a number for as long as it lives.
@@ -187,9 +174,9 @@ class ChunkFetch {
     void work(oci::Source& source, bool only_wanted) noexcept;
     std::optional<ChunkRun> next(bool only_wanted);
     ChunkOrder::UpTo up_to();
-    void fetch(oci::Source& source, share::ChunkClient& client, ChunkRun run);
+    void fetch(oci::Source& source, nodes::ChunkClient& client, ChunkRun run);
     void read(oci::Source& source, ChunkRun& run);
-    void read_from_node(share::ChunkClient& client, ChunkRun& run);
+    void read_from_node(nodes::ChunkClient& client, ChunkRun& run);
     void listen() noexcept;
     void listen_to(unsigned node) noexcept;
     void take_from_node(uint32_t chunk, std::string_view bytes);
@@ -265,7 +252,7 @@ std::optional<ChunkRun> ChunkFetch::next(bool only_wanted) {
 
 void ChunkFetch::work(oci::Source& source, bool only_wanted) noexcept {
     try {
-        share::ChunkClient client;
+        nodes::ChunkClient client;
         while (auto run = next(only_wanted)) fetch(source, client, *run);
     } catch (...) {
         fail(std::current_exception());
@@ -288,7 +275,7 @@ void ChunkFetch::listen() noexcept {
 /// All that comes from a neighbour of its own accord.
 void ChunkFetch::listen_to(unsigned node) noexcept {
     try {
-        share::ChunkClient client;
+        nodes::ChunkClient client;
         auto take = [&](uint32_t chunk, std::string_view bytes) {
             wait_for_turn(false, {chunk, 1}, bytes.size());
             take_from_node(chunk, bytes);
@@ -346,7 +333,7 @@ bool ChunkFetch::take_chunk(size_t number, uint32_t chunk, std::string_view byte
         throw Error(cat(settings_.what, ", layer ", layer.diff_id, ": ", sender,
                         " sent other bytes than were published"));
     uint64_t at = uint64_t{chunk - layer.first} * ChunkMap::chunk_size;
-    write_at(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
+    sys::pwrite_all(layer.file.get(), bytes, at, cat(settings_.what, ", layer ", layer.diff_id));
     bool was_wanted = map_.is_wanted(chunk);
     map_.set_here(chunk);
     if (settings_.exchange != nullptr) settings_.exchange->settle(chunk, true);
@@ -388,7 +375,7 @@ void ChunkFetch::read(oci::Source& source, ChunkRun& run) {
 }
 
 /// `run` is shortened by what has come.
-void ChunkFetch::read_from_node(share::ChunkClient& client, ChunkRun& run) {
+void ChunkFetch::read_from_node(nodes::ChunkClient& client, ChunkRun& run) {
     settings_.exchange->take(
         client, *run.from, run.chunks,
         [&](uint32_t chunk, std::string_view bytes) {
@@ -400,7 +387,7 @@ void ChunkFetch::read_from_node(share::ChunkClient& client, ChunkRun& run) {
 }
 
 /// One that breaks is begun again where it was, for as long as there is patience with a source that sends nothing.
-void ChunkFetch::fetch(oci::Source& source, share::ChunkClient& client, ChunkRun run) {
+void ChunkFetch::fetch(oci::Source& source, nodes::ChunkClient& client, ChunkRun run) {
     Counted counted(urgent_, run.urgent);
     // What does not come from there is the registry's.
     if (run.from) read_from_node(client, run);

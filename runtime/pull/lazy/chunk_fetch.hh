@@ -107,7 +107,7 @@ struct ChunkFetchSettings {
     std::function<void(size_t layer, uint64_t bytes)> taken;
     std::function<void(uint64_t bytes)> waited;  ///< told of those bytes that somebody waited for, too
     std::function<void(uint64_t bytes)> from_nodes = {};  ///< and of those that other nodes sent
-    share::LazyExchange* exchange = nullptr;             ///< with the other nodes of the step
+    nodes::LazyExchange* exchange = nullptr;             ///< with the other nodes of the step
 };
 
 /// Returns when all chunks are here. Throws Error when one cannot be had; those that wait have been told.

@@ -11,8 +11,8 @@
 #include "runtime/oci/limits.hh"
 #include "runtime/pull/image/stored.hh"
 #include "runtime/pull/layers/meeting.hh"
-#include "runtime/pull/lazy/early_parts.hh"
 #include "runtime/pull/lazy/chunk_fetch.hh"
+#include "runtime/pull/lazy/early_parts.hh"
 #include "runtime/store/partial.hh"
 #include "runtime/store/profile.hh"
 
@@ -153,7 +153,7 @@ void Preparation::run(const std::vector<Digest>& diff_ids, bool with_profile) {
 
 /// The layers that have come are the store's from now on, but for those that somebody else has brought meanwhile, and
 /// those that nobody could read with their seal: these are converted.
-void publish_layers(const store::Store& store, const Digest& manifest, const store::Partial& partial,
+void keep_layers(const store::Store& store, const Digest& manifest, const store::Partial& partial,
                     const std::string& what, Meter& meter) {
     for (const store::PartialLayer& layer : partial.layers) {
         if (!layer.is_coming) continue;
@@ -247,7 +247,7 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
                   .from_nodes = [&](uint64_t bytes) { meter.add_from_peers(bytes); },
                   .exchange = out.exchange.get()});
     for (size_t i = 0; i < partial->layers.size(); ++i) meter.note_published(i);
-    publish_layers(store, manifest, *partial, what, meter);
+    keep_layers(store, manifest, *partial, what, meter);
     auto again = oci::make_registry_source(*place, options.artifacts.registry(*place));
     out.unproved = Unproved{what, std::move(artifact), std::move(again), unproved_layers(store, *partial)};
     for (const store::PartialLayer& layer : partial->layers) {
@@ -258,7 +258,7 @@ Completed complete_early(const store::Store& store, const plan::Reference& image
 }
 
 void prove_together(const store::Store& store, Completed& completed, const std::function<void(Unproved&)>& prove) {
-    share::LazyExchange* exchange = completed.exchange.get();
+    nodes::LazyExchange* exchange = completed.exchange.get();
     if (!completed.unproved) return;
     Unproved& unproved = *completed.unproved;
     if (exchange == nullptr) return prove(unproved);

@@ -32,7 +32,7 @@ struct Completed {
     std::vector<Digest> layers = {};  ///< their diff_ids, in the order of the index
     LayerOrigins origins = {};        ///< of those
     /// Serves the other nodes until it ends; null where there are none.
-    std::unique_ptr<share::LazyExchange> exchange = {};
+    std::unique_ptr<nodes::LazyExchange> exchange = {};
 };
 
 /// Brings the layers of an image that has been prepared, and publishes them in the store: what is waited for comes

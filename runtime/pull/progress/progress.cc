@@ -93,7 +93,7 @@ void Meter::retry(std::chrono::milliseconds delay, const std::string& reason) {
     push({.kind = Event::Kind::retry, .text = reason, .seconds = std::chrono::duration<double>(delay).count()});
 }
 
-void Meter::set_step(const std::optional<share::StepStatus>& step) {
+void Meter::set_step(const std::optional<nodes::StepStatus>& step) {
     std::lock_guard lock(mutex_);
     step_ = step;
 }

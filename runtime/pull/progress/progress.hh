@@ -65,7 +65,7 @@ struct Status {
     std::optional<double> eta = {};
     std::vector<LayerStatus> layers = {};  ///< in the phase pulling
     std::optional<double> retry_in = {};   ///< until the last request that failed is tried again
-    std::optional<share::StepStatus> step = {};  ///< where the nodes of the step share what they pull
+    std::optional<nodes::StepStatus> step = {};  ///< where the nodes of the step share what they pull
 };
 
 /// What is reported when it happens, not at the next display.
@@ -96,7 +96,7 @@ class Meter {
     void set_layer(size_t layer, LayerState state, const std::string& owner = {});
     void retry(std::chrono::milliseconds delay, const std::string& reason);
     /// How far the step's nodes are; nothing where this node pulls for itself.
-    void set_step(const std::optional<share::StepStatus>& step);
+    void set_step(const std::optional<nodes::StepStatus>& step);
     /// All of the layer has come from other nodes.
     void note_from_peers(size_t layer);
     /// So many bytes of layers have.
@@ -169,7 +169,7 @@ class Meter {
     uint64_t fetched_before_ = 0;
     std::deque<Layer> layers_;
     std::optional<Clock::time_point> retry_at_;
-    std::optional<share::StepStatus> step_;
+    std::optional<nodes::StepStatus> step_;
     uint64_t from_peers_ = 0;
     uint64_t published_ = 0;
     std::string refused_;

@@ -76,7 +76,7 @@ std::string of_layers(const Status& status) {
 }
 
 /// Of all nodes that share what they pull.
-std::string of_step(const share::StepStatus& step) {
+std::string of_step(const nodes::StepStatus& step) {
     std::string out = cat(step.ready, " of ", step.nodes, " nodes have it");
     if (!step.last.empty())
         out += cat(", ", step.last, " is last with ", human_bytes(step.last_bytes), " of ",

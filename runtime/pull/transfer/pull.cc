@@ -63,13 +63,13 @@ class Pull {
     }
 
   private:
-    share::DocumentList documents_of_image() const;
+    nodes::DocumentList documents_of_image() const;
     /// One node tells the others of the step what it has asked the registry for.
     bool tells_others() const { return nodes_->has_met() && !known_; }
     bool is_local() const { return reference_.kind != plan::Reference::Kind::registry; }
     void prepare_options();
-    share::SharedSource& source();
-    void learn(const share::DocumentList& documents);
+    nodes::RememberingSource& source();
+    void learn(const nodes::DocumentList& documents);
     std::optional<Digest> without_asking() const;
     Digest resolve();
     Digest ask();
@@ -101,9 +101,9 @@ class Pull {
     bool fetched_ = false;
     std::string etag_;
     plan::Reference record_;  ///< what the store remembers the answer under
-    std::unique_ptr<share::SharedSource> source_;
-    std::unique_ptr<share::Member> nodes_ = std::make_unique<share::Member>();  ///< the step's other nodes
-    std::optional<share::DocumentList> known_;  ///< what one of them has told; nothing: this one is to
+    std::unique_ptr<nodes::RememberingSource> source_;
+    std::unique_ptr<nodes::Member> nodes_ = std::make_unique<nodes::Member>();  ///< the step's other nodes
+    std::optional<nodes::DocumentList> known_;  ///< what one of them has told; nothing: this one is to
     std::optional<Unproved> unproved_;
     std::optional<Digest> early_;         ///< the manifest of an image that starts before it is here
     std::optional<Chain> chain_;          ///< what has been asked for already
@@ -130,20 +130,20 @@ void Pull::prepare_options() {
 }
 
 /// Opened only when something is asked of it: to open an archive can mean to unpack it.
-share::SharedSource& Pull::source() {
+nodes::RememberingSource& Pull::source() {
     if (source_) return *source_;
-    source_ = std::make_unique<share::SharedSource>(open_source(store_, reference_, record_, options_, meter_));
+    source_ = std::make_unique<nodes::RememberingSource>(open_source(store_, reference_, record_, options_, meter_));
     learn(options_.known);
     return *source_;
 }
 
-void Pull::learn(const share::DocumentList& documents) {
+void Pull::learn(const nodes::DocumentList& documents) {
     source_->learn(documents);
-    admission_.offer(documents, share::signatures_type);
+    admission_.offer(documents, nodes::signatures_type);
 }
 
 /// Of one that starts early.
-share::DocumentList Pull::documents_of_image() const {
+nodes::DocumentList Pull::documents_of_image() const {
     if (!source_ || !chain_) return {};
     std::vector<Digest> wanted = chain_->indexes;
     wanted.insert(wanted.end(), {chain_->document.digest, chain_->manifest.config.digest});
@@ -211,7 +211,7 @@ bool Pull::prepare_start() {
 
 /// With the step's other nodes, one of them asks for what describes these layers.
 void Pull::find_published_layers() {
-    const share::DocumentList* known = known_ ? &*known_ : nullptr;
+    const nodes::DocumentList* known = known_ ? &*known_ : nullptr;
     published_ = find_published(store_, reference_, chain_->document.digest, options_, meter_, known);
     is_published_known_ = true;
 }
@@ -358,7 +358,7 @@ void Pull::begin_sharing(const Digest& digest) try {
     if (known_) learn(*known_);
 } catch (const Error& problem) {
     meter_.note(cat(what_, " is not shared with the other nodes of the step: ", problem.what()));
-    nodes_ = std::make_unique<share::Member>();
+    nodes_ = std::make_unique<nodes::Member>();
 }
 
 /// Layers that run on their publisher's signature so far are nothing to send: they could not be taken back.
@@ -369,9 +369,9 @@ void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest&
         bool is_of_image = std::find(image.diff_ids.begin(), image.diff_ids.end(), layer) != image.diff_ids.end();
         return !is_of_image || !has_own_layer(store_, layer);
     });
-    std::vector<share::SharedLayer> layers;
+    std::vector<nodes::SharedLayer> layers;
     for (size_t i = 0; i < image.diff_ids.size(); ++i) {
-        bool known = std::any_of(layers.begin(), layers.end(), [&](const share::SharedLayer& layer) {
+        bool known = std::any_of(layers.begin(), layers.end(), [&](const nodes::SharedLayer& layer) {
             return layer.diff_id == image.diff_ids[i];
         });
         if (known) continue;
@@ -386,7 +386,7 @@ void Pull::share_layers(const oci::ImageDescription& image, const oci::Manifest&
 /// Whether any of the layers is not for other nodes to bring.
 bool Pull::brings_any(const std::vector<MissingLayer>& missing) const {
     return std::any_of(missing.begin(), missing.end(), [&](const MissingLayer& layer) {
-        return nodes_->role(layer.diff_id) != share::Member::Role::receive;
+        return nodes_->role(layer.diff_id) != nodes::Member::Role::receive;
     });
 }
 

@@ -8,14 +8,14 @@
 
 #include "runtime/oci/source/source.hh"
 #include "runtime/pull/image/options.hh"
-#include "runtime/pull/lazy/early.hh"
 #include "runtime/pull/layers/unproved.hh"
+#include "runtime/pull/lazy/early.hh"
 #include "runtime/pull/progress/progress.hh"
 #include "runtime/request/reference.hh"
 #include "runtime/store/signature_record.hh"
 #include "runtime/store/store.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 class Member;
 }
 
@@ -30,12 +30,12 @@ using Progress = std::function<void(const std::string&)>;
 Digest pull(const store::Store& store, const plan::Reference& reference, const Options& options, Meter& meter);
 /// What goes on when the image is here and starts.
 struct Afterwards {
-    std::shared_ptr<share::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
+    std::shared_ptr<nodes::Member> member;  ///< serves the other nodes of the step until it ends; null where none are
     std::optional<Unproved> unproved;       ///< for prove()
     /// The manifest of an image that can be started, but whose layers are to come: for complete_early(), and a further
     /// pull() then.
     std::optional<Digest> early = {};
-    share::DocumentList documents = {};  ///< for that one: Options::known
+    nodes::DocumentList documents = {};  ///< for that one: Options::known
     Lock no_removals = {};                  ///< meanwhile
     std::optional<MeetingPlace> place = {};  ///< where nodes meet to bring it together
     /// By whose signature it may run, and by which rule of the policy.

@@ -6,7 +6,7 @@
 namespace berth::cluster_model {
 namespace {
 
-namespace share = berth::pull::share;
+namespace nodes = berth::pull::nodes;
 
 bool contains(const std::vector<unsigned>& among, unsigned one) {
     return std::find(among.begin(), among.end(), one) != among.end();
@@ -56,14 +56,14 @@ std::vector<unsigned> Swarm::sources(unsigned number) const {
         return out;
     }
     constexpr unsigned all = ~0U;
-    std::vector<unsigned> out = share::sources_of(plan_[layer_of(number)], stripe_of(number), node, all);
+    std::vector<unsigned> out = nodes::sources_of(plan_[layer_of(number)], stripe_of(number), node, all);
     if (!contains(out, owner)) out.push_back(owner);
     return out;
 }
 
 std::vector<unsigned> Swarm::late_sources(unsigned number) const {
     if (setting_.shape != Shape::two_trees) return {};
-    return share::sources_for_late(plan_[layer_of(number)], stripe_of(number), node_of(number),
+    return nodes::sources_for_late(plan_[layer_of(number)], stripe_of(number), node_of(number),
                                    flows_[number].tried, 6);
 }
 

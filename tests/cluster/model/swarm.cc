@@ -5,7 +5,7 @@
 namespace berth::cluster_model {
 namespace {
 
-namespace share = berth::pull::share;
+namespace nodes = berth::pull::nodes;
 
 /// Chunks on their way to a receiver from one source: the next one is there when one is done.
 constexpr uint32_t window = 2;
@@ -19,7 +19,7 @@ uint32_t chunks_of(uint64_t size, uint64_t chunk) {
 Swarm::Swarm(const Setting& setting)
     : setting_(setting),
       registry_(setting.nodes),
-      stripes_(setting.shape == Shape::two_trees ? share::stripe_count : 1) {
+      stripes_(setting.shape == Shape::two_trees ? nodes::stripe_count : 1) {
     make_nodes();
     make_plan();
     make_flows();
@@ -36,14 +36,14 @@ void Swarm::make_nodes() {
 }
 
 void Swarm::make_plan() {
-    std::vector<share::PlannedNode> planned(setting_.nodes - setting_.late.size());
+    std::vector<nodes::PlannedNode> planned(setting_.nodes - setting_.late.size());
     for (unsigned node = 0; node < planned.size(); ++node) {
         planned[node].has.assign(setting_.layers.size(), false);
         planned[node].is_slow = setting_.slow_known && node < setting_.slow.size() && setting_.slow[node];
     }
-    plan_ = share::plan_layers(planned, setting_.layers);
+    plan_ = nodes::plan_layers(planned, setting_.layers);
     bool is_chain = setting_.shape == Shape::chain;
-    for (const share::LayerPlan& layer : plan_) owner_.push_back(is_chain ? 0 : layer.seeds.front());
+    for (const nodes::LayerPlan& layer : plan_) owner_.push_back(is_chain ? 0 : layer.seeds.front());
 }
 
 void Swarm::make_flows() {

@@ -100,7 +100,7 @@ class Swarm {
     Setting setting_;
     unsigned registry_;
     unsigned stripes_;
-    std::vector<berth::pull::share::LayerPlan> plan_;
+    std::vector<berth::pull::nodes::LayerPlan> plan_;
     std::vector<unsigned> owner_;   ///< by layer
     std::vector<double> size_of_;   ///< of a chunk, by layer
     std::vector<Node> nodes_;

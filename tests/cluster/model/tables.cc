@@ -190,7 +190,7 @@ Setting of_laboratory(const Run& run) {
 
 /// How often the image goes into a rack, by the racks of the nodes: the mean of all racks, and the most.
 std::string into_racks(const std::vector<unsigned>& rack, unsigned racks) {
-    using namespace berth::pull::share;
+    using namespace berth::pull::nodes;
     std::vector<uint64_t> layers = image();
     std::vector<PlannedNode> nodes(rack.size(), PlannedNode{std::vector<bool>(layers.size())});
     std::vector<LayerPlan> plans = plan_layers(nodes, layers);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 bool ChunkReader::take(std::string_view data) {
     heard_ = Clock::now();
@@ -62,4 +62,4 @@ void ChunkReader::take_bytes(std::string_view& data) {
     head_.reset();
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -11,7 +11,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/pull/nodes/protocol/chunk_head.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Whoever takes chunks throws it about one that is not as it has to be. One line, without the sender's name.
 class WrongChunk : public Error {
@@ -66,4 +66,4 @@ class ChunkReader {
     Clock::time_point heard_ = Clock::now(), fed_ = heard_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

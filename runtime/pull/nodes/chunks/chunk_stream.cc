@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 std::optional<size_t> ChunkStream::fill(char* out, size_t size) {
     size_t before = 0;
@@ -23,4 +23,4 @@ std::optional<size_t> ChunkStream::fill(char* out, size_t size) {
     return before + part;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

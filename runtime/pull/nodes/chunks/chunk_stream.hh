@@ -8,7 +8,7 @@
 
 #include "runtime/pull/nodes/protocol/chunk_head.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// The answer to one request, as it is sent: chunks behind their heads, in the order that its maker chooses. For one
 /// thread at a time.
@@ -49,4 +49,4 @@ class Offer {
     virtual std::unique_ptr<ChunkStream> answer(std::string_view path, std::string_view here) const = 0;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

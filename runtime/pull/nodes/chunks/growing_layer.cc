@@ -12,7 +12,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/nodes/protocol/request_path.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -78,9 +78,9 @@ void GrowingLayer::add(uint32_t index, uint32_t size, const ChunkSum& sum) {
     changed_.notify_all();
 }
 
-void GrowingLayer::seal(const LayerSeal& seal) {
+void GrowingLayer::complete(const LayerSum& sum) {
     std::lock_guard lock(mutex_);
-    sealed_ = seal;
+    sum_ = sum;
     changed_.notify_all();
 }
 
@@ -95,9 +95,9 @@ bool GrowingLayer::is_given_up() const {
     return given_up_;
 }
 
-std::optional<LayerSeal> GrowingLayer::sealed() const {
+std::optional<LayerSum> GrowingLayer::sum() const {
     std::lock_guard lock(mutex_);
-    return sealed_;
+    return sum_;
 }
 
 uint32_t GrowingLayer::count(unsigned stripe) const {
@@ -107,13 +107,13 @@ uint32_t GrowingLayer::count(unsigned stripe) const {
 
 bool GrowingLayer::has_stripe(unsigned stripe) const {
     std::lock_guard lock(mutex_);
-    return sealed_ && !chunk_at(stripe, counts_[stripe], chunks_in(sealed_->size));
+    return sum_ && !chunk_at(stripe, counts_[stripe], chunks_in(sum_->size));
 }
 
-bool GrowingLayer::wait_for_seal(std::chrono::milliseconds patience) const {
+bool GrowingLayer::wait_for_sum(std::chrono::milliseconds patience) const {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, patience, [&] { return sealed_ || given_up_; });
-    return sealed_.has_value();
+    changed_.wait_for(lock, patience, [&] { return sum_ || given_up_; });
+    return sum_.has_value();
 }
 
 Digest GrowingLayer::sum_of_sums() const {
@@ -126,8 +126,8 @@ Digest GrowingLayer::sum_of_sums() const {
 
 std::optional<ChunkHead> GrowingLayer::head_at(unsigned stripe, uint32_t place) const {
     uint32_t index = chunk_at(stripe, place);
-    if (sealed_) {
-        auto known = chunk_at(stripe, place, chunks_in(sealed_->size));
+    if (sum_) {
+        auto known = chunk_at(stripe, place, chunks_in(sum_->size));
         if (!known) return ChunkHead{ChunkHead::complete};
         index = *known;
     }
@@ -214,8 +214,8 @@ void ChunkPump::finish() {
         make(next_, size);
     }
     make(0, size);
-    layer_.seal({size, layer_.sum_of_sums()});
+    layer_.complete({size, layer_.sum_of_sums()});
     is_done_ = true;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

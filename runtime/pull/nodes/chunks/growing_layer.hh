@@ -19,7 +19,7 @@
 #include "runtime/pull/nodes/chunks/chunk_stream.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Bytes of a chunk; the last one of a file may be shorter. A node sends on what it has whole: the larger a chunk, the
 /// later the last nodes begin.
@@ -48,18 +48,18 @@ class GrowingLayer : public Offer {
     /// The chunk is in the file.
     void add(uint32_t index, uint32_t size, const ChunkSum& sum);
     /// By the owner, who has all chunks but 0 added: adds that one too. By a receiver, when the owner has told it.
-    void seal(const LayerSeal& seal);
+    void complete(const LayerSum& sum);
     /// It will not come any more: who waits for it is told.
     void give_up();
     bool is_given_up() const;
 
-    std::optional<LayerSeal> sealed() const;
+    std::optional<LayerSum> sum() const;
     /// So many chunks of the stripe are here.
     uint32_t count(unsigned stripe) const;
-    /// It is sealed, and all chunks of the stripe are here.
+    /// All chunks of the stripe are here, and it is known how many there are.
     bool has_stripe(unsigned stripe) const;
-    /// Waits for the seal; false when the layer was given up, or after `patience`.
-    bool wait_for_seal(std::chrono::milliseconds patience) const;
+    /// Waits for the sum; false when the layer was given up, or after `patience`.
+    bool wait_for_sum(std::chrono::milliseconds patience) const;
     /// The SHA-256 over the sums of all chunks, which are here.
     Digest sum_of_sums() const;
 
@@ -77,7 +77,7 @@ class GrowingLayer : public Offer {
     std::shared_ptr<Fd> file_;
     std::vector<std::optional<ChunkHead>> heads_;  ///< by index
     std::array<uint32_t, stripe_count> counts_ = {};
-    std::optional<LayerSeal> sealed_;
+    std::optional<LayerSum> sum_;
     bool given_up_ = false;
 };
 
@@ -96,7 +96,7 @@ class ChunkPump {
 
     /// So many bytes are final, but for chunk 0. Any thread.
     void note(uint64_t final_bytes);
-    /// All is final: makes the rest and chunk 0, and seals the layer. Throws what the thread met.
+    /// All is final: makes the rest and chunk 0, and the layer is complete. Throws what the thread met.
     void finish();
 
   private:
@@ -116,4 +116,4 @@ class ChunkPump {
     std::thread thread_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

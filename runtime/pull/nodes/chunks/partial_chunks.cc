@@ -2,7 +2,7 @@
 
 #include "runtime/base/chunk_map.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 void PartialChunks::add(uint32_t chunk, uint32_t offset, std::string_view bytes) {
     std::lock_guard lock(mutex_);
@@ -70,4 +70,4 @@ std::string PartialChunks::bytes(uint32_t chunk, uint32_t beginning, uint32_t of
     return found->second.substr(offset, size);
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// In memory, since nothing of it is checked. Safe to use from all threads.
 class PartialChunks {
@@ -52,4 +52,4 @@ class PartialChunks {
     std::map<uint32_t, uint32_t> wrong_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -11,7 +11,7 @@
 
 #include "runtime/base/error.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -118,4 +118,4 @@ void Acceptor::drop(const std::vector<Newcomers::Id>& those) {
     for (Newcomers::Id id : those) connections_.erase(id);
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -11,7 +11,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/pull/nodes/protocol/newcomers.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Keeps a thread.
 class Acceptor {
@@ -53,4 +53,4 @@ Begun has_begun(std::string_view said);
 inline constexpr size_t first_message_limit = 4096;
 
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -9,7 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/nodes/chunks/chunk_stream.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -103,4 +103,4 @@ ChunkClient::Answer ChunkClient::get(const Request& request, ChunkReader& reader
     return {problem.what()};
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

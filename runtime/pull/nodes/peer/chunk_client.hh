@@ -6,7 +6,7 @@
 #include "runtime/pull/nodes/chunks/chunk_reader.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// For one thread. Keeps its connections from request to request.
 class ChunkClient {
@@ -35,4 +35,4 @@ class ChunkClient {
     void* curl_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

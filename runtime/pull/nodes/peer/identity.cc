@@ -12,7 +12,7 @@
 #include "runtime/oci/base64.hh"
 #include "runtime/oci/sha256.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -87,4 +87,4 @@ Identity make_identity() {
 
 std::string client_token(const std::string& secret) { return oci::hmac_sha256(secret, "berth-share client"); }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 struct Identity {
     std::string key;          ///< PEM
@@ -17,4 +17,4 @@ Identity make_identity();
 /// What a node of the step shows to be served: derived from the step's secret, which is not told.
 std::string client_token(const std::string& secret);
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

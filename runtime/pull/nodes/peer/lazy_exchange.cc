@@ -13,7 +13,7 @@
 #include "runtime/pull/nodes/chunks/chunk_reader.hh"
 #include "runtime/pull/nodes/peer/lazy_image.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -313,4 +313,4 @@ void LazyExchange::serve_to_the_end() {
 
 uint64_t LazyExchange::sent() const { return impl_->link.server().sent(); }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -14,7 +14,7 @@
 #include "runtime/pull/nodes/peer/node_link.hh"
 #include "runtime/store/partial.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Exchanging is a gain and never a need: what does not come from a neighbour, source() leaves to the registry.
 class LazyExchange {
@@ -69,4 +69,4 @@ class LazyExchange {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

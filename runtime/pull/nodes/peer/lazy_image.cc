@@ -13,7 +13,7 @@
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/nodes/protocol/request_path.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -244,4 +244,4 @@ ChunkHead LazyImage::All::next() {
     }
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

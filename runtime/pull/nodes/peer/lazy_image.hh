@@ -14,7 +14,7 @@
 #include "runtime/pull/nodes/policy/chunk_owners.hh"
 #include "runtime/store/partial.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// A word for a set of chunks, for here_header; empty when it would be too long for a header.
 std::string word_of(const ChunkMap& map);
@@ -62,4 +62,4 @@ class LazyImage : public Offer {
     std::optional<unsigned> own_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

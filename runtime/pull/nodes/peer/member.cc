@@ -8,7 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -33,7 +33,7 @@ struct KnownLayer {
     std::shared_ptr<GrowingLayer> growing;
     uint64_t size = 0;
     Fd file;                             ///< where it was here from the start
-    std::string owner = {};              ///< of what is received; see LayerSeal
+    std::string owner = {};              ///< of what is received; see LayerSum
     Member::Role role = Member::Role::receive;
     std::shared_ptr<SourceList> sources = std::make_shared<SourceList>();
     bool is_seed = false;                ///< is served from `file`
@@ -105,7 +105,7 @@ struct Member::Impl {
     mutable std::mutex mutex;  ///< of what follows
     std::condition_variable changed;
     bool is_alone = false, is_ended = false, has_plan = false, must_fetch = false;
-    std::optional<std::vector<SharedDocument>> documents;
+    std::optional<std::vector<ImageDocument>> documents;
     std::vector<KnownLayer> layers;  ///< not changed after join() but for roles
     std::map<Digest, unsigned> places;
     std::deque<unsigned> to_serve;   ///< stored layers whose chunks are to be made
@@ -238,12 +238,12 @@ void Member::Impl::take_alone(const Alone& alone) {
 
 void Member::Impl::take_done(const Done& done) {
     std::lock_guard lock(mutex);
-    if (done.layer >= layers.size() || !done.seal) return;
+    if (done.layer >= layers.size() || !done.sum) return;
     KnownLayer& layer = layers[done.layer];
     // An owner knows better.
     if (layer.role != Role::receive || layer.file) return;
-    layer.growing->seal(*done.seal);
-    layer.owner = done.seal->owner;
+    layer.growing->complete(*done.sum);
+    layer.owner = done.sum->owner;
 }
 
 /// In a thread: the chunks of layers that were here, one layer after the other.
@@ -265,7 +265,7 @@ void Member::Impl::serve_stored(const Digest& diff_id, int file) {
     try {
         ChunkPump pump(*layer.growing, descriptor_of(file, what), what);
         pump.finish();
-        send(Done{index_of(diff_id), layer.growing->sealed()});
+        send(Done{index_of(diff_id), layer.growing->sum()});
     } catch (const Error& error) {
         send(Alone{index_of(diff_id), error.what()});
     }
@@ -293,7 +293,7 @@ Member::Member() : impl_(std::make_unique<Impl>()) {}
 Member::Member(NodeSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {}
 Member::~Member() = default;
 
-std::optional<std::vector<SharedDocument>> Member::documents() {
+std::optional<std::vector<ImageDocument>> Member::documents() {
     std::unique_lock lock(impl_->mutex);
     bool has_word = impl_->changed.wait_for(lock, documents_patience, [&] {
         return impl_->documents || impl_->must_fetch || impl_->is_alone ||
@@ -305,7 +305,7 @@ std::optional<std::vector<SharedDocument>> Member::documents() {
     return std::nullopt;
 }
 
-void Member::tell_documents(std::vector<SharedDocument> documents) { impl_->send(Documents{std::move(documents)}); }
+void Member::tell_documents(std::vector<ImageDocument> documents) { impl_->send(Documents{std::move(documents)}); }
 void Member::fail_documents(const std::string& reason) { impl_->send(Alone{std::nullopt, reason}); }
 
 void Member::join(std::vector<SharedLayer> layers) {
@@ -386,9 +386,9 @@ std::string Member::owner(const Digest& layer) const {
     return impl_->known(layer).owner;
 }
 
-void Member::tell_sealed(const Digest& layer) {
-    auto sealed = impl_->known(layer).growing->sealed();
-    if (role(layer) != Role::alone && sealed) impl_->send(Done{impl_->index_of(layer), sealed});
+void Member::tell_complete(const Digest& layer) {
+    auto sum = impl_->known(layer).growing->sum();
+    if (role(layer) != Role::alone && sum) impl_->send(Done{impl_->index_of(layer), sum});
 }
 
 void Member::tell_done(const Digest& layer) {
@@ -435,4 +435,4 @@ Member::Counts Member::counts() const {
     return {impl_->registry_bytes, impl_->received_bytes, impl_->link ? impl_->link->server().sent() : 0};
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -14,7 +14,7 @@
 #include "runtime/pull/nodes/peer/node_link.hh"
 #include "runtime/pull/nodes/peer/receive.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// A layer of the image, each once.
 struct SharedLayer {
@@ -43,8 +43,8 @@ class Member {
 
     /// The image's documents as another node got them from the registry. Nothing when this node is to get them: then
     /// tell_documents() or fail_documents() has to follow, unless everybody is alone.
-    std::optional<std::vector<SharedDocument>> documents();
-    void tell_documents(std::vector<SharedDocument> documents);
+    std::optional<std::vector<ImageDocument>> documents();
+    void tell_documents(std::vector<ImageDocument> documents);
     void fail_documents(const std::string& reason);
 
     /// Says what is here and waits for the plan. Once.
@@ -60,8 +60,8 @@ class Member {
     void receive(const Digest& layer, int file, const std::function<void(uint64_t)>& received);
     /// The name of the node whose layer this is, once it has been received.
     std::string owner(const Digest& layer) const;
-    /// The layer that this node has brought is sealed.
-    void tell_sealed(const Digest& layer);
+    /// The layer that this node has brought is complete.
+    void tell_complete(const Digest& layer);
     /// It has been received and published.
     void tell_done(const Digest& layer);
     /// The layer will not come from here: who waits for chunks of it is told. Nothing for one that is not shared.
@@ -91,4 +91,4 @@ class Member {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

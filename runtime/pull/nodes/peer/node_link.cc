@@ -4,7 +4,7 @@
 #include "runtime/host/addresses.hh"
 #include "runtime/pull/nodes/peer/identity.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 NodeLink::NodeLink(const NodeSettings& settings)
     : settings_(settings),
@@ -44,4 +44,4 @@ void NodeLink::leave() {
     if (listener_.joinable()) listener_.join();
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -10,12 +10,12 @@
 #include <thread>
 
 #include "runtime/base/digest.hh"
-#include "runtime/pull/nodes/peer/serve.hh"
+#include "runtime/pull/nodes/peer/chunk_server.hh"
 #include "runtime/pull/nodes/peer/tracker_client.hh"
 #include "runtime/pull/nodes/protocol/agreement.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 struct NodeSettings {
     MeetingPlace place = {};           ///< of the tracker, and who this node is
@@ -46,7 +46,7 @@ class NodeLink {
 
     /// Any thread. Throws Error when the connection is gone.
     void send(const Message& message) { tracker_.send(message); }
-    LayerServer& server() { return server_; }
+    ChunkServer& server() { return server_; }
     const std::string& token() const { return token_; }
 
   private:
@@ -54,8 +54,8 @@ class NodeLink {
     std::string token_;
     TrackerClient tracker_;
     Identity identity_;
-    LayerServer server_;
+    ChunkServer server_;
     std::thread listener_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

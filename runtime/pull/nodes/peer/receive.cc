@@ -1,22 +1,17 @@
 #include "runtime/pull/nodes/peer/receive.hh"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "runtime/base/error.hh"
+#include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/pull/nodes/peer/chunk_client.hh"
 #include "runtime/pull/nodes/protocol/request_path.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -27,19 +22,8 @@ using std::chrono::seconds;
 /// A source that has sent chunks is asked so many times more when a connection fails. On a busy link packets are lost
 /// again and again, until a connection waits for seconds, and a new one does not.
 constexpr unsigned more_tries = 2;
-constexpr auto seal_patience = seconds(10);
+constexpr auto sum_patience = seconds(10);
 constexpr unsigned most_doublings = 6;  ///< of ReceiveSettings::back
-
-void write_chunk(int file, const ChunkHead& head, std::string_view bytes, const Digest& layer) {
-    uint64_t at = uint64_t{head.index} * chunk_size;
-    while (!bytes.empty()) {
-        ssize_t n = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) throw SysError(cat("writing layer ", layer, ", which another node sends"), n < 0 ? errno : EIO);
-        bytes.remove_prefix(static_cast<size_t>(n));
-        at += static_cast<uint64_t>(n);
-    }
-}
 
 /// One stripe of one layer, from one source after the other. For one thread.
 class StripeReceiver {
@@ -59,7 +43,7 @@ class StripeReceiver {
     bool has_other_source();
     bool is_over() const { return (settings_.stop != nullptr && *settings_.stop) || settings_.is_over(); }
     void check_over() const;
-    void await_seal() const;
+    void await_sum() const;
 
     GrowingLayer& layer_;
     const unsigned stripe_;
@@ -84,12 +68,12 @@ void StripeReceiver::check_over() const {
     if (settings_.stop != nullptr && *settings_.stop)
         throw Error(cat("receiving layer ", layer_.diff_id(), ": stopped"));
     if (settings_.is_over()) throw NotShared("the layer is not to be received any more");
-    if (auto sealed = layer_.sealed(); sealed && sealed->size > settings_.limit)
-        throw NotShared(cat("its owner says that it has ", human_bytes(sealed->size), ", more than can be made of it"));
+    if (auto sum = layer_.sum(); sum && sum->size > settings_.limit)
+        throw NotShared(cat("its owner says that it has ", human_bytes(sum->size), ", more than can be made of it"));
 }
 
-void StripeReceiver::await_seal() const {
-    for (auto end = Clock::now() + seal_patience; !layer_.wait_for_seal(milliseconds(100));) {
+void StripeReceiver::await_sum() const {
+    for (auto end = Clock::now() + sum_patience; !layer_.wait_for_sum(milliseconds(100));) {
         check_over();
         if (Clock::now() > end) throw NotShared("nobody says how large the layer is");
     }
@@ -116,7 +100,7 @@ void StripeReceiver::run() {
             continue;
         }
         if (problem.empty()) {
-            await_seal();
+            await_sum();
             if (layer_.has_stripe(stripe_)) return;
             problem = "it has fewer chunks than the layer";
         }
@@ -161,14 +145,15 @@ void StripeReceiver::take_chunk(const ChunkHead& head, std::string_view bytes) {
     uint32_t place = layer_.count(stripe_), wanted = chunk_at(stripe_, place);
     // Chunk 0 comes last, in a place that only the size tells.
     if (head.index == 0 && stripe_ == 0) {
-        await_seal();
-        wanted = chunk_at(stripe_, place, chunks_in(layer_.sealed()->size)).value_or(UINT32_MAX);
+        await_sum();
+        wanted = chunk_at(stripe_, place, chunks_in(layer_.sum()->size)).value_or(UINT32_MAX);
     }
     if (head.index != wanted) throw WrongChunk("it sends chunks in a wrong order");
     if (uint64_t{head.index} * chunk_size + head.size > settings_.limit)
         throw WrongChunk("it sends more than can be made of the layer");
     if (sum_of_chunk(bytes) != head.sum) throw WrongChunk("it sent wrong bytes");
-    write_chunk(file_, head, bytes, layer_.diff_id());
+    sys::pwrite_all(file_, bytes, uint64_t{head.index} * chunk_size,
+                    cat("layer ", layer_.diff_id(), ", which another node sends"));
     layer_.add(head.index, head.size, head.sum);
     proven_ = key_, tries_ = 0;
     settings_.received(head.size);
@@ -239,9 +224,9 @@ void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const Rec
     }
     for (const std::exception_ptr& failure : failures)
         if (failure) std::rethrow_exception(failure);
-    auto sealed = layer.sealed();
-    if (!sealed || layer.sum_of_sums() != sealed->chunks)
+    auto sum = layer.sum();
+    if (!sum || layer.sum_of_sums() != sum->chunks)
         throw NotShared("what other nodes sent is not what the layer's owner has");
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

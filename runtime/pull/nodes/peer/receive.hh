@@ -14,7 +14,7 @@
 #include "runtime/pull/nodes/chunks/growing_layer.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 struct SourcePeer {
     unsigned place = 0;  ///< in Plan::peers
@@ -78,4 +78,4 @@ struct ReceiveSettings {
 /// owner has it. Throws NotShared, or SysError of this node's disk; "stopped" as Error.
 void receive_layer(GrowingLayer& layer, int file, SourceList& sources, const ReceiveSettings& settings);
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

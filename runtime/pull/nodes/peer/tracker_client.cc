@@ -14,7 +14,7 @@
 #include "runtime/pull/nodes/protocol/connect.hh"
 #include "runtime/pull/nodes/protocol/session.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -118,13 +118,13 @@ std::string TrackerClient::own_address() const {
 
 void TrackerClient::send(const Message& message) {
     std::lock_guard lock(impl_->sender);
-    impl_->write_line(impl_->session.seal(words_of(message)));
+    impl_->write_line(impl_->session.wrap(words_of(message)));
 }
 
 std::optional<Message> TrackerClient::receive(std::chrono::milliseconds patience) {
     auto line = impl_->line(Clock::now() + patience);
     if (!line) return std::nullopt;
-    auto words = impl_->session.open(*line);
+    auto words = impl_->session.unwrap(*line);
     auto message = words ? read_message(*words, Sender::tracker) : std::nullopt;
     if (!message) impl_->fail("what came is no message of srun's");
     return message;
@@ -132,4 +132,4 @@ std::optional<Message> TrackerClient::receive(std::chrono::milliseconds patience
 
 void TrackerClient::shut_down() { ::shutdown(impl_->socket.get(), SHUT_RDWR); }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -8,7 +8,7 @@
 #include "runtime/pull/nodes/protocol/agreement.hh"
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// A connection that lives as long as the node takes part.
 class TrackerClient {
@@ -33,4 +33,4 @@ class TrackerClient {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

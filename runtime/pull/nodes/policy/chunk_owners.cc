@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -141,4 +141,4 @@ std::vector<unsigned> ChunkOwners::sources(std::optional<unsigned> node) const {
     return {out.begin(), out.end()};
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Up to `row_limit` nodes ask one another. More stand in a square: a node asks those of its own row, each of which
 /// asks the owners in its column. So a node has to do with twice the square root of their number, and sends little more
@@ -47,4 +47,4 @@ class ChunkOwners {
     std::vector<bool> is_in_profile_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

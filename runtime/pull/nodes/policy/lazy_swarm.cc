@@ -1,6 +1,6 @@
 #include "runtime/pull/nodes/policy/lazy_swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -53,4 +53,4 @@ void LazySwarm::tell_others(unsigned place, const Message& message) {
         if (other != place && is_present(other)) send(other, message);
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -5,7 +5,7 @@
 
 #include "runtime/pull/nodes/policy/swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 class LazySwarm : public Swarm {
   private:
@@ -21,4 +21,4 @@ class LazySwarm : public Swarm {
     std::vector<Done> done_;  ///< layers that a node has proved
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

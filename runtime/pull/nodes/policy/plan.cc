@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 namespace {
 
 using Nodes = std::vector<unsigned>;
@@ -267,4 +267,4 @@ std::vector<unsigned> sources_for_late(const LayerPlan& plan, unsigned stripe, u
     return out;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

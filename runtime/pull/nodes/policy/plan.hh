@@ -7,7 +7,7 @@
 
 #include "runtime/pull/nodes/protocol/chunk_head.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// A node as the tracker knows it when it plans. Nodes are named by their place in the list of nodes, in which those
 /// that are near each other in the network follow one another.
@@ -47,4 +47,4 @@ std::vector<unsigned> children_of(const LayerPlan& plan, unsigned stripe, unsign
 std::vector<unsigned> sources_for_late(const LayerPlan& plan, unsigned stripe, unsigned node,
                                        const std::vector<unsigned>& avoid, unsigned limit = 4);
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

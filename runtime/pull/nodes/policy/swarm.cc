@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -136,4 +136,4 @@ void Swarm::end() {
         }
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

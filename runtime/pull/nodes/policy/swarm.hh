@@ -14,7 +14,7 @@
 
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 class Swarm {
   public:
@@ -115,4 +115,4 @@ class Swarm {
     std::array<size_t, stages> counts_{};
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -4,7 +4,7 @@
 
 #include "runtime/base/text.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -176,17 +176,17 @@ void TreeSwarm::take_done(unsigned place, const Done& done) {
     Layer& layer = layers_[done.layer];
     layer.gone.erase(place);
     nodes_[place].layers[done.layer] |= has | serves;
-    if (!done.seal) return;
-    if (layer.seal) {
-        if (layer.seal->chunks == done.seal->chunks) return;
+    if (!done.sum) return;
+    if (layer.sum) {
+        if (layer.sum->chunks == done.sum->chunks) return;
         // Its file is another one than that of the first, with which it must not be mixed.
         nodes_[place].layers[done.layer] |= failed;
         return layer.owner == place ? replace_owner(done.layer) : tell_roles(done.layer);
     }
-    layer.seal = done.seal;
-    layer.seal->owner = members_[place].self.node;
+    layer.sum = done.sum;
+    layer.sum->owner = members_[place].self.node;
     for (unsigned other = 0; other < members_.size(); ++other)
-        if (other != place && lacks(other, done.layer)) send(other, Done{done.layer, layer.seal});
+        if (other != place && lacks(other, done.layer)) send(other, Done{done.layer, layer.sum});
 }
 
 void TreeSwarm::take_finished(unsigned place) {
@@ -257,7 +257,7 @@ void TreeSwarm::replace_owner(unsigned number) {
     auto is_trusted = [&](std::optional<unsigned> place) { return place && !nodes_[*place].is_distrusted; };
     bool is_brought = can_bring && !is_trusted(has_it) && (is_trusted(can_bring) || !has_it);
     layer.owner = is_brought ? can_bring : has_it;
-    if (is_brought) layer.seal.reset();
+    if (is_brought) layer.sum.reset();
     layer.since = now_;
     if (layer.owner && layer.owner != before) {
         layer.gone.erase(*layer.owner);
@@ -287,7 +287,7 @@ std::optional<unsigned> TreeSwarm::holder(unsigned layer) const {
 std::optional<unsigned> TreeSwarm::next_owner(unsigned number) const {
     std::map<unsigned, uint64_t> load;
     for (const Layer& layer : layers_)
-        if (layer.owner && !layer.seal) load[*layer.owner] += layer.size;
+        if (layer.owner && !layer.sum) load[*layer.owner] += layer.size;
     std::optional<unsigned> best;
     auto worth = [&](unsigned place) {
         const Node& node = nodes_[place];
@@ -318,4 +318,4 @@ void TreeSwarm::leave_alone(unsigned place, unsigned layer, const std::string& r
     send(place, Alone{layer, reason});
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -15,9 +15,9 @@
 #include "runtime/pull/nodes/policy/plan.hh"
 #include "runtime/pull/nodes/policy/swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
-/// How long what is awaited.
+/// Timeouts.
 struct Patience {
     std::chrono::milliseconds quiet{500};   ///< after the last Hello or Have, before the plan is made
     std::chrono::milliseconds alone{150};   ///< the same, when only one node has come
@@ -63,7 +63,7 @@ class TreeSwarm : public Swarm {
     struct Layer {
         uint64_t size = 0;
         std::optional<unsigned> owner;  ///< its place
-        std::optional<LayerSeal> seal;
+        std::optional<LayerSum> sum;
         unsigned failures = 0;
         bool is_given_up = false;  ///< everybody pulls it alone
         std::optional<unsigned> slow_owner;  ///< its place; another one brings the layer too
@@ -153,4 +153,4 @@ class TreeSwarm : public Swarm {
     Time looked_{}, looked_for_stalls_{};
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -3,7 +3,7 @@
 
 #include "runtime/pull/nodes/policy/tree_swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -33,8 +33,8 @@ void TreeSwarm::send_plan(unsigned place) {
         if (!lacks(place, layer)) continue;
         if (layers_[layer].is_given_up)
             leave_alone(place, layer, layers_[layer].reason);
-        else if (layers_[layer].seal && layers_[layer].owner != place)
-            send(place, Done{layer, layers_[layer].seal});
+        else if (layers_[layer].sum && layers_[layer].owner != place)
+            send(place, Done{layer, layers_[layer].sum});
     }
 }
 
@@ -47,7 +47,7 @@ void TreeSwarm::own_what_nobody_has(unsigned place) {
         layer.owner = holder(number);
         layer.since = now_;
         if (layer.owner) continue;
-        layer.seal.reset();
+        layer.sum.reset();
         layer.owner = place;
     }
 }
@@ -131,4 +131,4 @@ void TreeSwarm::tell_role(unsigned layer, unsigned place) {
     send(place, std::move(out));
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

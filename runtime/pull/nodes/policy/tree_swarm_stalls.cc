@@ -4,7 +4,7 @@
 
 #include "runtime/pull/nodes/policy/tree_swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -81,7 +81,7 @@ bool TreeSwarm::is_stalled(unsigned number, unsigned place, std::chrono::millise
 /// Its owner is heard, and has something from the registry, or has been told by it to wait.
 bool TreeSwarm::is_brought(const Layer& layer) const {
     return layer.owner && !nodes_[*layer.owner].is_silent && nodes_[*layer.owner].progress.is_at_work &&
-           !layer.seal;
+           !layer.sum;
 }
 
 /// Some other node that is heard, and sends.
@@ -97,4 +97,4 @@ bool TreeSwarm::has_more(unsigned number, unsigned place) const {
     return false;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -3,7 +3,7 @@
 
 #include "runtime/pull/nodes/policy/tree_swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -117,7 +117,7 @@ void TreeSwarm::take_over_from(unsigned place) {
     double left = seconds_left(place);
     for (unsigned number = 0; number < layers_.size(); ++number) {
         Layer& layer = layers_[number];
-        if (layer.owner != place || layer.seal || layer.slow_owner) continue;
+        if (layer.owner != place || layer.sum || layer.slow_owner) continue;
         double anew = static_cast<double>(layer.size) / static_cast<double>(std::max<uint64_t>(1, best_median_));
         if (left <= 2 * anew || left <= anew + worth_a_request) continue;
         std::optional<unsigned> next = next_owner(number);
@@ -134,7 +134,7 @@ double TreeSwarm::seconds_left(unsigned place) const {
     for (const Layer& layer : layers_) {
         if (layer.owner != place) continue;
         all += layer.size;
-        if (layer.seal) whole += layer.size;
+        if (layer.sum) whole += layer.size;
     }
     uint64_t left = all - std::clamp(brought, whole, all);
     double seconds = std::chrono::duration<double>(now_ - first_have_).count();
@@ -156,4 +156,4 @@ void TreeSwarm::take_children(unsigned place) {
         for (unsigned child : children(layer, place)) tell_role(layer, child);
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -6,7 +6,7 @@
 #include "runtime/base/chunk_map.hh"
 #include "runtime/oci/sha256.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 static_assert(std::endian::native == std::endian::little && sizeof(ChunkHead) == ChunkHead::wire_size,
               "heads of chunks are written as they lie in memory");
@@ -29,4 +29,4 @@ std::optional<ChunkHead> parse_chunk_head(std::string_view bytes) {
     return head;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

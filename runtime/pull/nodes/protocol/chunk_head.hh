@@ -3,7 +3,7 @@
 // What a chunk is checked by:
 //
 //     of a layer that is wanted whole   by `sum`, which the layer's owner has made and all others pass on unchanged, as
-//                                       soon as the chunk is here; when the layer is, by the owner's seal over all sums
+//                                       soon as the chunk is here; when the layer is, by the owner's sum over all sums
 //     of an image that runs already     by the publisher's signed sums, which the receiver has before; `sum` is zeros
 #pragma once
 #include <array>
@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// A sender that has nothing says so after this time. One that says nothing for the other has gone.
 inline constexpr auto word_time = std::chrono::milliseconds(250);
@@ -43,4 +43,4 @@ std::array<char, ChunkHead::wire_size> encode(const ChunkHead& head);
 /// `bytes` are ChunkHead::wire_size. Nothing for what cannot be one.
 std::optional<ChunkHead> parse_chunk_head(std::string_view bytes);
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

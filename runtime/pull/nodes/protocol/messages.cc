@@ -8,7 +8,7 @@
 #include "runtime/oci/base64.hh"
 #include "runtime/pull/nodes/protocol/agreement.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -212,10 +212,10 @@ void fields(auto& io, Is<Have> auto& it) {
 
 void fields(auto& io, Is<Done> auto& it) {
     io.number(it.layer, layer_limit - 1);
-    io.optional(it.seal, [&](auto& seal) {
-        io.number(seal.size);
-        io.digest(seal.chunks);
-        io.optional_name(seal.owner);
+    io.optional(it.sum, [&](auto& sum) {
+        io.number(sum.size);
+        io.digest(sum.chunks);
+        io.optional_name(sum.owner);
     });
 }
 
@@ -280,14 +280,14 @@ bool is_good(const auto&, Sender) {
 }
 
 bool is_good(const Documents& it, Sender) {
-    return std::ranges::all_of(it.documents, [](const SharedDocument& one) {
+    return std::ranges::all_of(it.documents, [](const ImageDocument& one) {
         return one.content_type.size() <= type_limit && printable(one.content_type) == one.content_type;
     });
 }
 
-/// Only the tracker says whose seal it is.
+/// Only the tracker says whose sum it is.
 bool is_good(const Done& it, Sender sender) {
-    return !it.seal || it.seal->owner.empty() == (sender == Sender::node);
+    return !it.sum || it.sum->owner.empty() == (sender == Sender::node);
 }
 
 bool is_good(const LayerRole& role, size_t peers) {
@@ -361,4 +361,4 @@ std::optional<Message> read_message(std::string_view words, Sender sender) try {
     return std::nullopt;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -13,7 +13,7 @@
 #include "runtime/base/digest.hh"
 #include "runtime/pull/nodes/protocol/chunk_head.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// Form of the messages, of the heads of chunks, and of who asks whom (ChunkOwners): nodes with another one pull alone.
 inline constexpr uint64_t release = 5;
@@ -34,12 +34,12 @@ struct Peer {
 Digest unread_digest();
 
 /// What a registry says about an image: a manifest, image index or config, as it sent it.
-struct SharedDocument {
+struct ImageDocument {
     Digest digest = unread_digest();
     std::string content_type;  ///< may be empty
     std::string bytes;
 };
-using DocumentList = std::vector<SharedDocument>;
+using DocumentList = std::vector<ImageDocument>;
 
 // From nodes.
 
@@ -93,16 +93,16 @@ struct Documents {
     DocumentList documents;
 };
 /// What a layer's owner has made.
-struct LayerSeal {
+struct LayerSum {
     uint64_t size = 0;                ///< bytes of the file
     Digest chunks = unread_digest();  ///< SHA-256 of the SHA-256 of all chunks, in order
     std::string owner = {};           ///< the name of the node that has it so, from the tracker alone
 };
-/// A node has the layer, whole and checked, and serves it. With the seal: from its owner, and by the tracker to all who
+/// A node has the layer, whole and checked, and serves it. With the sum: from its owner, and by the tracker to all who
 /// lack it. Of an image that runs already: the layer with this number in its index is what the image has.
 struct Done {
     unsigned layer = 0;
-    std::optional<LayerSeal> seal = {};
+    std::optional<LayerSum> sum = {};
 };
 /// About a layer, or everything. From a node: it cannot bring that (at first: the documents), or others do not send it.
 /// To a node: it is to pull that as if there was nobody else. `reason` is a line for people; empty where nothing is
@@ -119,7 +119,7 @@ struct Finished {};
 /// What to do about one layer.
 struct LayerRole {
     /// To bring it from the registry, or, when it is here, to serve it (of those that have it, whoever somebody needs);
-    /// it says Done with the seal either way.
+    /// it says Done with the sum either way.
     bool is_owner = false;
     std::array<std::vector<unsigned>, stripe_count> sources = {};  ///< places in the message's peers, the best first
 };
@@ -166,4 +166,4 @@ struct Outgoing {
     Message message;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -6,7 +6,7 @@
 
 #include "runtime/base/error.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 std::vector<Newcomers::Id> Newcomers::take_oldest() {
     if (came_.empty()) return {};
@@ -36,4 +36,4 @@ size_t raise_file_limit() {
     return files.rlim_cur;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

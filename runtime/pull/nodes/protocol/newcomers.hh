@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 class Newcomers {
   public:
@@ -34,4 +34,4 @@ class Newcomers {
 /// Throws SysError.
 size_t raise_file_limit();
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -5,7 +5,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/pull/nodes/protocol/chunk_head.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 std::string_view name_in(std::string_view path) {
     path.remove_prefix(path.starts_with('/') ? 1 : path.size());
@@ -47,4 +47,4 @@ std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t chunks
     return out;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -7,7 +7,7 @@
 
 #include "runtime/base/chunk_map.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// The first word of a path: what the request is about.
 std::string_view name_in(std::string_view path);
@@ -38,4 +38,4 @@ std::string text_of(const ImagePath& path);
 /// `chunks`: so many the image has.
 std::optional<ImagePath> parse_image_path(std::string_view text, uint32_t chunks);
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -7,7 +7,7 @@
 #include "runtime/oci/sha256.hh"
 #include "runtime/pull/nodes/protocol/agreement.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -44,13 +44,13 @@ bool Session::take_greeting(std::string_view line) {
     return true;
 }
 
-std::string Session::seal(const std::string& words) { return with_code(secret_, words, context(end_, sent_++)); }
+std::string Session::wrap(const std::string& words) { return with_code(secret_, words, context(end_, sent_++)); }
 
-std::optional<std::string_view> Session::open(std::string_view line) {
+std::optional<std::string_view> Session::unwrap(std::string_view line) {
     if (line.size() > line_limit) return std::nullopt;
     auto words = without_code(secret_, line, context(end_ == Sender::node ? Sender::tracker : Sender::node, received_));
     if (words) ++received_;
     return words;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

@@ -16,7 +16,7 @@
 
 #include "runtime/pull/nodes/protocol/messages.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 /// One end of a connection. Lines are without their end.
 class Session {
@@ -36,9 +36,9 @@ class Session {
     bool is_other_release() const { return is_other_release_; }
 
     /// A message with its code.
-    std::string seal(const std::string& words);
+    std::string wrap(const std::string& words);
     /// The words of the next message of the other end; nothing when the line is not that.
-    std::optional<std::string_view> open(std::string_view line);
+    std::optional<std::string_view> unwrap(std::string_view line);
 
   private:
     std::string context(Sender from, uint64_t number) const;
@@ -51,4 +51,4 @@ class Session {
 
 inline constexpr size_t greeting_limit = 4096;  ///< bytes of a first line
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

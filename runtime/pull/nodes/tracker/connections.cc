@@ -13,7 +13,7 @@
 #include "runtime/pull/nodes/protocol/messages.hh"
 #include "runtime/pull/nodes/protocol/session.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -208,4 +208,4 @@ void Connections::end(Id id) {
     peers_.erase(found);
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

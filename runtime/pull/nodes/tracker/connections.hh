@@ -12,7 +12,7 @@
 #include "runtime/base/fd.hh"
 #include "runtime/pull/nodes/protocol/newcomers.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 class Connections {
   public:
@@ -76,4 +76,4 @@ class Connections {
     std::vector<Id> ended_;      ///< to be told
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

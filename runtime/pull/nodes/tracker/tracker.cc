@@ -5,7 +5,7 @@
 #include "runtime/pull/nodes/policy/lazy_swarm.hh"
 #include "runtime/pull/nodes/policy/tree_swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 Tracker::Tracker(unsigned nodes) : nodes_(nodes) {}
 
@@ -46,4 +46,4 @@ std::vector<Outgoing> Tracker::tick(Time now) {
     return out;
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

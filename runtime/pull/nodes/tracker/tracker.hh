@@ -11,7 +11,7 @@
 
 #include "runtime/pull/nodes/policy/swarm.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 class Tracker {
   public:
@@ -39,4 +39,4 @@ class Tracker {
     std::map<Wanted, std::unique_ptr<Swarm>> swarms_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

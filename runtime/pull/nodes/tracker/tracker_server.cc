@@ -10,7 +10,7 @@
 #include "runtime/pull/nodes/tracker/connections.hh"
 #include "runtime/pull/nodes/tracker/tracker.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -68,7 +68,7 @@ class Server {
 
     /// Who was greeted may have repeated what it has heard: the code of a message depends on this end's nonce as well.
     void take_message(Connection from, Session& session, const std::string& line) {
-        auto words = session.open(line);
+        auto words = session.unwrap(line);
         auto message = words ? read_message(*words, Sender::node) : std::nullopt;
         if (message) {
             connections_.accept(from);
@@ -86,7 +86,7 @@ class Server {
     void send(const std::vector<Outgoing>& messages) {
         for (const Outgoing& outgoing : messages)
             if (auto session = sessions_.find(outgoing.to); session != sessions_.end())
-                connections_.send(outgoing.to, session->second.seal(words_of(outgoing.message)));
+                connections_.send(outgoing.to, session->second.wrap(words_of(outgoing.message)));
         // More may wait for the next one.
         is_busy_ = is_busy_ || !messages.empty();
     }
@@ -105,4 +105,4 @@ void serve_tracker(Fd listening, const std::string& secret, unsigned nodes) {
     Server(std::move(listening), secret, nodes).run();
 }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

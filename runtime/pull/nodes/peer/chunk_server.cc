@@ -1,4 +1,4 @@
-#include "runtime/pull/nodes/peer/serve.hh"
+#include "runtime/pull/nodes/peer/chunk_server.hh"
 
 #include <microhttpd.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@
 #include "runtime/pull/nodes/protocol/newcomers.hh"
 #include "runtime/pull/nodes/protocol/request_path.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 namespace {
 
@@ -47,7 +47,7 @@ constexpr auto token_patience = std::chrono::seconds(10);
 
 }  // namespace
 
-struct LayerServer::Impl {
+struct ChunkServer::Impl {
     explicit Impl(ServerSettings its)
         : settings(std::move(its)),
           room(room_in(raise_file_limit(), settings.connections)),
@@ -101,7 +101,7 @@ struct LayerServer::Impl {
     std::atomic<bool> is_ending = false;
 };
 
-bool LayerServer::Impl::is_allowed(MHD_Connection* connection) {
+bool ChunkServer::Impl::is_allowed(MHD_Connection* connection) {
     const char* said = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
     if (said == nullptr || !oci::same_code(said, cat("Bearer ", settings.token))) return false;
     const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -111,7 +111,7 @@ bool LayerServer::Impl::is_allowed(MHD_Connection* connection) {
 }
 
 /// The library closes the socket, whatever comes of it.
-void LayerServer::Impl::take(Acceptor::Connection connection) {
+void ChunkServer::Impl::take(Acceptor::Connection connection) {
     // Those that are let go have their place a little longer.
     if (taken >= room.known + 2 * room.newcomers) return;
     ++taken;
@@ -121,7 +121,7 @@ void LayerServer::Impl::take(Acceptor::Connection connection) {
 }
 
 /// A connection has begun, or has ended: its socket is still open.
-void LayerServer::Impl::note(void* its, MHD_Connection* connection, void** context,
+void ChunkServer::Impl::note(void* its, MHD_Connection* connection, void** context,
                              MHD_ConnectionNotificationCode what) {
     auto& self = *static_cast<Impl*>(its);
     const MHD_ConnectionInfo* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -138,20 +138,20 @@ void LayerServer::Impl::note(void* its, MHD_Connection* connection, void** conte
 }
 
 /// Whoever shows no token has no thread for long, however it goes about that.
-void LayerServer::Impl::drop_overdue() {
+void ChunkServer::Impl::drop_overdue() {
     std::lock_guard lock(newcomers_mutex);
     for (Newcomers::Id id : newcomers.take_overdue(std::chrono::steady_clock::now()))
         if (auto found = sockets.find(id); found != sockets.end()) ::shutdown(found->second, SHUT_RDWR);
 }
 
-MHD_Result LayerServer::Impl::reply(MHD_Connection* connection, unsigned status) {
+MHD_Result ChunkServer::Impl::reply(MHD_Connection* connection, unsigned status) {
     MHD_Response* empty = MHD_create_response_from_buffer(0, nullptr, MHD_RESPMEM_PERSISTENT);
     MHD_Result out = MHD_queue_response(connection, status, empty);
     MHD_destroy_response(empty);
     return out;
 }
 
-MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
+MHD_Result ChunkServer::Impl::answer(MHD_Connection* connection, const char* path, const char* method) {
     if (!is_allowed(connection)) return reply(connection, MHD_HTTP_FORBIDDEN);
     auto offer = std::strcmp(method, MHD_HTTP_METHOD_GET) == 0 ? find(name_in(path)) : nullptr;
     const char* here = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, here_header);
@@ -169,7 +169,7 @@ MHD_Result LayerServer::Impl::answer(MHD_Connection* connection, const char* pat
     return out;
 }
 
-ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
+ssize_t ChunkServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
     auto& [server, offer, stream] = *static_cast<Answer*>(its);
     try {
         if (server->is_ending) return MHD_CONTENT_READER_END_WITH_ERROR;
@@ -185,7 +185,7 @@ ssize_t LayerServer::Impl::fill(void* its, uint64_t, char* out, size_t size) {
     }
 }
 
-LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
+ChunkServer::ChunkServer(ServerSettings settings) : impl_(std::make_unique<Impl>(std::move(settings))) {
     Impl& impl = *impl_;
     Fd socket = listening_socket(impl.settings);
     impl.port = port_of(socket.get());
@@ -216,21 +216,21 @@ LayerServer::LayerServer(ServerSettings settings) : impl_(std::make_unique<Impl>
                                               .look = [&impl] { impl.drop_overdue(); }});
 }
 
-LayerServer::~LayerServer() {
+ChunkServer::~ChunkServer() {
     impl_->is_ending = true;
     impl_->acceptor.reset();
     MHD_stop_daemon(impl_->daemon);
 }
 
-uint16_t LayerServer::port() const { return impl_->port; }
+uint16_t ChunkServer::port() const { return impl_->port; }
 
-void LayerServer::offer(std::shared_ptr<const Offer> offer) {
+void ChunkServer::offer(std::shared_ptr<const Offer> offer) {
     std::lock_guard lock(impl_->mutex);
     std::string name = offer->name();
     impl_->offers[name] = std::move(offer);
 }
 
-uint64_t LayerServer::sent() const { return impl_->sent; }
-unsigned LayerServer::active() const { return impl_->active; }
+uint64_t ChunkServer::sent() const { return impl_->sent; }
+unsigned ChunkServer::active() const { return impl_->active; }
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes

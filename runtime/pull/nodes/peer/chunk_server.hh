@@ -7,7 +7,7 @@
 #include "runtime/pull/nodes/chunks/chunk_stream.hh"
 #include "runtime/pull/nodes/peer/identity.hh"
 
-namespace berth::pull::share {
+namespace berth::pull::nodes {
 
 struct ServerSettings {
     Identity identity;
@@ -22,14 +22,14 @@ struct ServerSettings {
 /// Answers a GET with the token by the offer that the path's first word names.
 ///
 /// Who has not begun to speak TLS, and then, who has shown no token, has ten seconds for that, and a bound in number.
-class LayerServer {
+class ChunkServer {
   public:
     /// Raises the limit of open files. Throws Error when no port of the range is free.
-    explicit LayerServer(ServerSettings settings);
+    explicit ChunkServer(ServerSettings settings);
     /// Ends all connections, and the threads with them.
-    ~LayerServer();
-    LayerServer(const LayerServer&) = delete;
-    LayerServer& operator=(const LayerServer&) = delete;
+    ~ChunkServer();
+    ChunkServer(const ChunkServer&) = delete;
+    ChunkServer& operator=(const ChunkServer&) = delete;
 
     uint16_t port() const;
     void offer(std::shared_ptr<const Offer> offer);
@@ -43,4 +43,4 @@ class LayerServer {
     std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace berth::pull::share
+}  // namespace berth::pull::nodes
