@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,18 +31,18 @@ constexpr auto timeout = std::chrono::seconds(5);
 /// Before what `berth resolve` says of an image that its registry does not have.
 constexpr std::string_view unknown = "unknown ";
 
-/// The image as written, when it is one of a registry; else empty.
-std::string registry_image() {
-    const std::string* image = plan::given(step().options, "container-image");
-    if (image == nullptr || image->empty() || plan::parse_reference(*image).kind != plan::Reference::Kind::registry)
-        return {};
-    return *image;
+/// The image, when it is one of a registry.
+std::optional<plan::Reference> registry_image() {
+    const std::string* text = plan::given(step().options, "container-image");
+    if (text == nullptr || text->empty()) return std::nullopt;
+    plan::Reference image = plan::parse_reference(*text);
+    return image.kind == plan::Reference::Kind::registry ? std::optional(image) : std::nullopt;
 }
 
-/// The same, when it is named by tag.
+/// The same as written, when it is named by tag; else empty.
 std::string image_by_tag() {
-    std::string image = registry_image();
-    return image.empty() || plan::parse_reference(image).digest ? std::string() : image;
+    auto image = registry_image();
+    return image && !image->digest ? image->written : std::string();
 }
 
 /// Without the program on this machine, the nodes ask.
@@ -178,7 +179,7 @@ void start_resolving() {
 void finish_resolving(spank_t spank, uint32_t nodes) {
     unsetenv(plan::agreement_variable);
     // First, so that it starts while the answer is awaited.
-    if (std::string image = registry_image(); nodes > 1 && !image.empty()) start_tracker(spank, image, nodes);
+    if (auto image = registry_image(); nodes > 1 && image) start_tracker(spank, image->written, nodes);
     take_answer();
 }
 

@@ -391,7 +391,7 @@ std::string places_asked_for(const std::vector<std::string>& environment, bool w
 Start start_of(Action action, const std::string& image, const Given& given, const Place& place) {
     refuse_flags(given, is_file(image));
     Start out = Translator(given, place).run();
-    out.request.image = image_of(image);
+    out.image = image_of(image);
     out.request.entrypoint = action == Action::run && out.app.empty();
     bool file = is_file(image);
     if (out.in_place && !file) throw Error(cat("--writable: ", printable(image, 4096), " is no directory of the node"));

@@ -26,7 +26,8 @@ struct Place {
 };
 
 struct Start {
-    plan::Request request;            ///< with its image, but for the next
+    plan::Request request;            ///< but for its image and the next
+    std::string image;                ///< see image_of()
     std::vector<plan::MountRequest> unasked;  ///< mounts that come before those of the request, where they may be
     std::vector<std::string> set;     ///< NAME=VALUE of the container that beat the image's
     std::string home;                 ///< inside

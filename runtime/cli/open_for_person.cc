@@ -37,18 +37,17 @@ auto watched(const RunOptions& options, StartEvent* event, Action action) {
     watch.descriptor = signals.descriptor();
     watch.ready = [&] {
         if (int signal = signals.take())
-            throw Error(cat("pulling image ", printable(options.request.image, 1024), ": interrupted"), 128 + signal);
+            throw Error(cat("pulling image ", printable(options.request.image_text(), 1024), ": interrupted"),
+                        128 + signal);
     };
     return action(watch);
 }
 
 /// What the registry has said of the tag, where that is not too long ago to be asked again.
-JobTag last_answer(const std::string& image, const plan::Caller& caller, const plan::Site& site) {
-    plan::Reference reference = plan::parse_reference(image);
-    if (reference.kind != plan::Reference::Kind::registry || reference.digest ||
-        site.store.pull != plan::PullPolicy::newer)
+JobTag last_answer(const plan::Reference& image, const plan::Caller& caller, const plan::Site& site) {
+    if (image.kind != plan::Reference::Kind::registry || image.digest || site.store.pull != plan::PullPolicy::newer)
         return {};
-    auto known = open_store(site, caller).find_tag(reference);
+    auto known = open_store(site, caller).find_tag(image);
     // A clock that was set back makes nothing fresh.
     int64_t age = known ? int64_t{::time(nullptr)} - known->time : -1;
     return age >= 0 && age < site.store.fresh_for ? JobTag{known->digest, {}} : JobTag{};
@@ -62,11 +61,11 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
         watch.early = pull != nullptr && site.store.start == plan::StartPolicy::early && !options.record;
         if (watch.early) watch.keep = [pull](Child child) { pull->emplace(std::move(child)); };
         watch.over = end_signal_waits;
-        bool stored = plan::parse_reference(options.request.image).kind != plan::Reference::Kind::path;
+        const plan::Reference& image = *options.request.image;
+        bool stored = image.kind != plan::Reference::Kind::path;
         if (std::string note = stored ? note_on_store(site, caller) : ""; !note.empty() && watch.progress)
             watch.progress(note);
-        OpenedImage out =
-            open_image(options.request.image, caller, site, watch, last_answer(options.request.image, caller, site));
+        OpenedImage out = open_image(image, caller, site, watch, last_answer(image, caller, site));
         // Later on the signals are the caller's.
         watch.descriptor = -1;
         watch.ready = {};
@@ -75,10 +74,7 @@ OpenedImage open_for_person(const RunOptions& options, const plan::Caller& calle
         return out;
     });
 } catch (const Error& error) {
-    if (!options.environment_without_image) throw;
-    throw Error(cat(error.what(), "; the environment ", printable(options.request.environment, 1024),
-                    " names no image, so that the word ", printable(options.request.image, 1024), " is taken for it"),
-                error.exit_code());
+    rethrow_for_image(options, options.request.image->written, error);
 }
 
 }  // namespace berth::cli

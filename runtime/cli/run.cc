@@ -99,12 +99,7 @@ ContainerStorage storage_for(const RunOptions& options, const DiskUpper& upper) 
 std::unique_ptr<Saver> make_saver(const RunOptions& options, const OpenedImage& opened, const plan::Caller& caller,
                                   const plan::Site& site) {
     if (options.request.save.empty()) return nullptr;
-    plan::Reference reference =
-        plan::with_absolute_path(plan::parse_reference(options.request.image), caller.cwd, caller.home);
-    plan::ContainerRecord record;
-    record.image = reference.text();
-    record.digest = text_of(opened.digest);
-    if (!opened.digest) record.image_file = reference.path;
+    plan::ContainerRecord record = record_of(*options.request.image, opened, caller);
     std::string store = opened.digest ? open_store(site, caller).location() : "", name = "of " + record.image;
     return std::make_unique<Saver>(SavedContainer{record, name, store, site.mount.modes},
                                    options.request.save);
@@ -220,7 +215,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
                  "to a value: ",
                  lines));
     if (options.in_place && opened.image.directory.empty())
-        throw Error(cat("--writable: ", printable(options.request.image, 4096),
+        throw Error(cat("--writable: ", printable(options.request.image_text(), 4096),
                         " is no directory; write --writable-tmpfs, or --overlay FOLDER to keep what is written"));
     const plan::Caller on_node = caller;
     take_shell(caller, opened.image);
@@ -250,7 +245,7 @@ int run_in_new(const RunOptions& options, const plan::Site& site, plan::Caller& 
     sigset_t watched = forwarded_signals();
     ::sigprocmask(SIG_BLOCK, &watched, nullptr);
     std::optional<ProfileRecord> record;
-    if (options.record) record.emplace(opened, open_store(site, caller), options.request.image);
+    if (options.record) record.emplace(opened, open_store(site, caller), options.request.image_text());
     std::unique_ptr<Saver> saver = make_saver(options, opened, caller, site);
     bool on_disk = decided.writable && options.overlay.empty() && !options.in_place;
     DiskUpper upper(on_disk ? upper_folder(site, caller, {}) : "");

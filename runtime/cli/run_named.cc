@@ -53,7 +53,7 @@ int run_in_named(const RunOptions& options, const plan::Site& site, const plan::
     ContainerFolder folder = folder_for(options, site, caller);
     ContainerStart start{.wanted = *options.request.name,
                          .request = options.request,
-                         .again = options.request.image.empty(),
+                         .again = !options.request.image,
                          .caller = caller,
                          .site = site,
                          .watch = {.progress = show_note},

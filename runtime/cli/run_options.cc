@@ -98,17 +98,15 @@ void refuse_volume(const std::string& image) {
                         "; -v is --verbose"));
 }
 
-/// Where the environment names the image, what stands in its place is the command.
-void take_environment_file(RunOptions& options) {
+/// Where the environment names the image, `word`, which stands in its place, is the command.
+void take_environment_file(RunOptions& options, std::string& word) {
     plan::Request& request = options.request;
     if (request.environment.empty()) return;
     plan::ResolvedEnvironment found = read_environment(request.environment, site_of_caller(), caller_of_this_process(),
                                                        environment_of_this_process());
     for (const std::string& note : found.notes) std::fprintf(stderr, "berth: %s\n", note.c_str());
-    if (plan::given(found.definition.options, "container-image") != nullptr && !request.image.empty()) {
-        options.command.insert(options.command.begin(), request.image);
-        request.image.clear();
-    }
+    if (plan::given(found.definition.options, "container-image") != nullptr && !word.empty())
+        options.command.insert(options.command.begin(), std::exchange(word, {}));
     // The first word may have been meant as the command.
     options.environment_without_image = plan::given(found.definition.options, "container-image") == nullptr;
     plan::complete(request, found.definition);
@@ -120,7 +118,7 @@ void expand_values(plan::Request& request) {
     plan::Caller caller = caller_of_this_process();
     if (signs.home.empty()) signs.home = caller.home;
     signs.user = caller.user.empty() ? std::to_string(caller.uid) : caller.user;
-    request.image = plan::image_with_home(request.image, signs.home);
+    if (request.image) request.image = plan::image_with_home(*request.image, signs.home);
     for (plan::MountRequest& mount : request.mounts) mount.source = plan::with_home(mount.source, signs.home);
     if (!request.save.empty()) request.save = plan::expanded_save_path(request.save, signs);
     if (!request.name) return;
@@ -170,8 +168,18 @@ std::string advice_for(const std::string& option) {
     return found == others.end() || is_opposite ? "" : std::string(found->second);
 }
 
+void take_image(RunOptions& options, const std::string& word) {
+    if (word.empty()) return;
+    try {
+        options.request.image = plan::parse_reference(word);
+    } catch (const Error& error) {
+        rethrow_for_image(options, word, error);
+    }
+}
+
+/// `image` is where the line puts the word for the image.
 bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, char** argv, RunOptions& options,
-           int& code) {
+           std::string& image, int& code) {
     line.ends_with_command(options.command);
     line.advises(advice_for);
     if (auto done = line.parse(argc, argv)) {
@@ -179,12 +187,20 @@ bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, cha
         return false;
     }
     for (const TableOption& option : table) option.take(options);
-    take_environment_file(options);
+    take_environment_file(options, image);
+    take_image(options, image);
     expand_values(options.request);
     return true;
 }
 
 }  // namespace
+
+void rethrow_for_image(const RunOptions& options, const std::string& word, const Error& error) {
+    if (!options.environment_without_image) throw;
+    throw Error(cat(error.what(), "; the environment ", printable(options.request.environment, 1024),
+                    " names no image, so that the word ", printable(word, 1024), " is taken for it"),
+                error.exit_code());
+}
 
 std::vector<std::string> command_of(const RunOptions& options, const plan::ImageConfig& image) {
     std::vector<std::string> out;
@@ -192,7 +208,7 @@ std::vector<std::string> command_of(const RunOptions& options, const plan::Image
     const std::vector<std::string>& rest = options.command.empty() ? image.cmd : options.command;
     out.insert(out.end(), rest.begin(), rest.end());
     if (out.empty() && options.fallback.empty())
-        throw Error(cat("running ", printable(options.request.image, 4096),
+        throw Error(cat("running ", printable(options.request.image_text(), 4096),
                         ": the image names no command; write one after the image"),
                     exit_not_found);
     return wrapped(std::move(out), options);
@@ -270,7 +286,8 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
     line.flag("-q,--quiet", options.quiet, "show no progress of a pull");
     bool removes = false;
     line.flag("--rm", removes, "accepted for podman's users: a container without a name leaves nothing in any case");
-    line.argument("image", options.request.image,
+    std::string image;
+    line.argument("image", image,
                   "REGISTRY/NAME:TAG, NAME@sha256:..., a path, oci:DIR, oci-archive:FILE, docker-archive:FILE, "
                   "dockerd://NAME, podman://NAME; left out where --environment has one");
     if (word == "plan") {
@@ -279,9 +296,9 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
                   "print what hooks add as a CDI specification with the device nvidia.com/gpu=all")
             .excludes(json);
     }
-    if (!parse(line, table, argc, argv, options, code)) return false;
-    if (options.verbose) refuse_volume(options.request.image);
-    if (!options.request.image.empty()) return true;
+    if (!parse(line, table, argc, argv, options, image, code)) return false;
+    if (options.verbose) refuse_volume(options.request.image_text());
+    if (options.request.image) return true;
     if (options.environment_without_image)
         throw Error(cat("the environment ", printable(options.request.environment, 1024),
                         ": it names no image; write one before the command, or image = \"...\" in the file"));
@@ -354,7 +371,8 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
     char** mark = std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });
     words.marked = mark != argv + argc;
     if (words.marked) words.rest.assign(mark + 1, argv + argc);
-    if (!parse(line, table, static_cast<int>(mark - argv), argv, options, code)) return false;
+    std::string no_image;
+    if (!parse(line, table, static_cast<int>(mark - argv), argv, options, no_image, code)) return false;
     // Also one that is empty, as a variable that is not set leaves it: another container would be meant.
     if (job.given()) (void)plan::parse_job_target(words.job);
     bool of_step = words.job.find('.') != std::string::npos;

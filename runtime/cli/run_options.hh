@@ -61,6 +61,10 @@ struct RunOptions {
     std::function<void(const std::string& line)> tell = {};  ///< in place of a line "berth: ..." on standard error
 };
 
+/// Throws `error`, which the image written as `word` has met; where the environment names none, the word may have been
+/// meant as the command, and the line says so.
+[[noreturn]] void rethrow_for_image(const RunOptions& options, const std::string& word, const Error& error);
+
 /// What is run: the command with or without the image's entrypoint, which goes before it when that is asked for, and
 /// without a word about it only when there is no command. Throws Error with exit code 127 when there is
 /// nothing to run.

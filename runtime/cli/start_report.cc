@@ -18,7 +18,7 @@ int start_report(const RunOptions& options,
     if (options.image_modes) site.mount.modes = plan::ImageModes::image;
     plan::Caller caller = caller_of_this_process();
     StartEvent event(site, caller, job_name(environment_of_this_process()));
-    event.of_image(options.request.image);
+    event.of_image(options.request.image_text());
     if (options.verbose)
         event.show([](const plan::PhaseTime& phase) {
             std::fprintf(stderr, "berth: %-10s %8llu us\n", phase.name.c_str(),

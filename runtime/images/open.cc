@@ -321,16 +321,16 @@ OpenedImage open_judged_file(const std::string& path, const plan::Reference& ref
     return {std::move(image), {}, admitted.signer, admitted.rule};
 }
 
-OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, const plan::Site& site,
+OpenedImage open_as_is(const plan::Reference& image, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag) {
-    plan::Reference reference = plan::with_absolute_path(plan::parse_reference(text), caller.cwd, caller.home);
+    plan::Reference reference = plan::with_absolute_path(image, caller.cwd, caller.home);
     check_image_here(site, reference);
-    debug::log("image", text, " is ", reference.text());
+    debug::log("image", image.written, " is ", reference.text());
     if (reference.kind == plan::Reference::Kind::path)
         return open_judged_file(reference.path, reference, caller, site, watch);
     if (reference.kind != plan::Reference::Kind::registry) return open_stored_image(reference, caller, site, watch);
-    check_is_no_file(text, caller.cwd);
-    if (plan::looks_like_image_file(text)) throw Error(plan::missing_file_mistake(text));
+    check_is_no_file(image.written, caller.cwd);
+    if (plan::looks_like_image_file(image.written)) throw Error(plan::missing_file_mistake(image.written));
     if ((!tag.digest && tag.agreement.empty()) || reference.digest)
         return open_stored_image(reference, caller, site, watch, tag.agreement);
     plan::Reference exact = reference;
@@ -345,7 +345,7 @@ OpenedImage open_as_is(const std::string& text, const plan::Caller& caller, cons
 
 OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,
                            const PullWatch& watch) {
-    plan::Reference made_of = plan::parse_reference(record.image);
+    plan::Reference reference = plan::parse_reference(record.image), made_of = reference;
     // The container is made of these bytes, whatever its image was called.
     if (!made_of.digest) made_of.digest = Digest::parse(record.digest);
     check_image_here(site, made_of);
@@ -362,7 +362,6 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
     Digest digest(record.digest);
     bool admitted = is_admitted(store, digest, made_of, site);
     if (auto image = admitted ? try_stored_image(store, digest) : std::nullopt) return {std::move(*image), digest};
-    plan::Reference reference = plan::parse_reference(record.image);
     if (reference.kind != plan::Reference::Kind::registry)
         throw Error(cat("opening the image ", record.digest, " of the container: it is no longer in the store ",
                         printable(store.path(), 4096), "; bring it back with berth pull ",
@@ -376,10 +375,19 @@ OpenedImage open_as_it_was(const plan::ContainerRecord& record, const plan::Call
 
 }  // namespace
 
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site,
+OpenedImage open_image(const plan::Reference& image, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag) {
-    return with_prefetch(for_engine(open_as_is(text, caller, site, watch, tag), text, caller, site, watch), caller,
-                         site);
+    OpenedImage opened = open_as_is(image, caller, site, watch, tag);
+    return with_prefetch(for_engine(std::move(opened), image.written, caller, site, watch), caller, site);
+}
+
+plan::ContainerRecord record_of(const plan::Reference& image, const OpenedImage& opened, const plan::Caller& caller) {
+    plan::Reference made_of = plan::with_absolute_path(image, caller.cwd, caller.home);
+    plan::ContainerRecord out;
+    out.image = made_of.text();
+    out.digest = text_of(opened.digest);
+    if (!opened.digest) out.image_file = made_of.path;
+    return out;
 }
 
 OpenedImage open_image_again(const plan::ContainerRecord& record, const plan::Caller& caller, const plan::Site& site,

@@ -21,11 +21,15 @@ struct JobTag {
     std::string agreement = {};
 };
 
-/// Opens the image `text`. A path is relative to the caller's working directory. Runs berth-pull only when the store
+/// Opens `image`. A path of it is relative to the caller's working directory. Runs berth-pull only when the store
 /// cannot answer alone. A tag of a registry means what `tag` says, and the store remembers that as its meaning. Throws
 /// Error with the line of whatever failed.
-OpenedImage open_image(const std::string& text, const plan::Caller& caller, const plan::Site& site,
+OpenedImage open_image(const plan::Reference& image, const plan::Caller& caller, const plan::Site& site,
                        const PullWatch& watch, const JobTag& tag = {});
+
+/// What a container of `image`, which was opened as that, is recorded to be made of: the image, with its path absolute,
+/// and its digest or file. The rest of the record is empty.
+plan::ContainerRecord record_of(const plan::Reference& image, const OpenedImage& opened, const plan::Caller& caller);
 
 /// Opens the image of a named container again, which must be the very one it was made of. Throws Error that says how to
 /// bring it back.

@@ -147,7 +147,7 @@ void remove_unwanted(Definition& definition, const GivenOptions& options) {
 
 void complete(Request& request, const Definition& definition) {
     Request of_file = request_of(definition.options);
-    if (request.image.empty()) request.image = of_file.image;
+    if (!request.image) request.image = of_file.image;
     if (!request.workdir) request.workdir = of_file.workdir;
     if (!request.name) request.name = of_file.name;
     for (std::optional<bool> Request::*choice :

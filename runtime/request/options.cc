@@ -35,8 +35,7 @@ OwnNamespaces parse_unshare(std::string_view text) {
 
 void set_image(Request& request, std::string_view value) {
     refuse_variables_in_image(value);
-    parse_reference(value);
-    request.image = value;
+    request.image = parse_reference(value);
 }
 
 void take_mounts(Request& request, std::string_view value) {

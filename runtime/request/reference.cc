@@ -291,7 +291,11 @@ std::string Reference::text() const {
     return out;
 }
 
-Reference parse_reference(std::string_view text) { return Parser(text).parse(); }
+Reference parse_reference(std::string_view text) {
+    Reference out = Parser(text).parse();
+    out.written = text;
+    return out;
+}
 
 Reference with_absolute_path(Reference reference, const std::string& cwd, const std::string& home) {
     if (reference.has_path()) reference.path = with_home(reference.path, home);
@@ -299,12 +303,11 @@ Reference with_absolute_path(Reference reference, const std::string& cwd, const 
     return reference;
 }
 
-std::string image_with_home(const std::string& image, const std::string& home) {
-    if (image.find('~') == image.npos) return image;
-    Reference reference = parse_reference(image);
-    if (!reference.has_path() || !is_below_home(reference.path)) return image;
+Reference image_with_home(Reference reference, const std::string& home) {
+    if (!reference.has_path() || !is_below_home(reference.path)) return reference;
     reference.path = with_home(reference.path, home);
-    return reference.text();
+    reference.written = reference.text();
+    return reference;
 }
 
 bool looks_like_image_file(std::string_view text) {

@@ -20,6 +20,7 @@ struct Reference {
         podman,          ///< podman://NAME[:TAG]
     };
     Kind kind = Kind::registry;
+    std::string written;   ///< the whole as given: how messages and the answers for a job name the image
     std::string path;      ///< as given, for the kinds that have one
     std::string selector;  ///< what follows the path or the scheme, as given; may be empty
 
@@ -39,14 +40,16 @@ struct Reference {
     bool has_path() const {
         return kind == Kind::path || kind == Kind::oci || kind == Kind::oci_archive || kind == Kind::docker_archive;
     }
+    bool operator==(const Reference&) const = default;
 };
 
 /// The same image with its path, if it has one, made absolute: from the directory `cwd`, or from `home` for one that
 /// begins with ~/. Throws Error as with_home() does.
 Reference with_absolute_path(Reference reference, const std::string& cwd, const std::string& home);
 
-/// The image as written, with `home` for a ~ at the start of its path. Throws Error as with_home() does.
-std::string image_with_home(const std::string& image, const std::string& home);
+/// The same image with `home` for a ~ at the start of its path, as if that had been written. Throws Error as
+/// with_home() does.
+Reference image_with_home(Reference reference, const std::string& home);
 
 /// Parses by the distribution specification's grammar of names, tags and digests. Throws Error whose text has a caret
 /// under the mistake.

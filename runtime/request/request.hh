@@ -11,6 +11,7 @@
 #include "runtime/request/mounts.hh"
 #include "runtime/request/names.hh"
 #include "runtime/request/origin.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::plan {
 
@@ -41,7 +42,7 @@ inline constexpr NamespaceKind namespace_kinds[] = {{&OwnNamespaces::ipc, "ipc",
 /// The options of one start. What is unset is decided by the site.
 struct Request {
     std::string environment;  ///< the file of the others' defaults, as written: a name or a path; empty: none
-    std::string image;  ///< as written
+    std::optional<Reference> image;
     std::vector<MountRequest> mounts;
     std::vector<std::string> mount_texts;  ///< what `mounts` was made of, as written
     std::optional<std::string> workdir;
@@ -57,6 +58,9 @@ struct Request {
     bool entrypoint_log = false;        ///< show what it says
     std::vector<std::string> variables;  ///< NAME=VALUE of an environment, with ${VAR}; an empty value unsets
     std::vector<std::string> devices;    ///< of an environment: CDI names, as in BERTH_DEVICES
+
+    /// The image as written; empty without one.
+    std::string image_text() const { return image ? image->written : std::string(); }
     bool operator==(const Request&) const = default;
 };
 

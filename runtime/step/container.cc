@@ -139,7 +139,7 @@ std::optional<ProfileRecord> record_profile(const StepStart& start, OpenedImage&
     store::Store store = open_store(start.site, start.caller);
     if (!ProfileRecord::is_possible(opened, store)) return std::nullopt;
     auto until = squash::ChunkLog::Clock::now() + std::chrono::seconds(start.site.share.record_time);
-    return std::optional<ProfileRecord>(std::in_place, opened, std::move(store), start.wanted.image, until);
+    return std::optional<ProfileRecord>(std::in_place, opened, std::move(store), start.wanted.image_text(), until);
 }
 
 /// Served by this process for the step alone; other steps may join it while it runs.
@@ -149,7 +149,7 @@ class OwnContainer : public StepContainer {
         start.event->stage(plan::Cause::image);
         // The pull ends with the step, as this container does.
         start.watch.early = true;
-        OpenedImage opened = open_image(start.wanted.image, start.caller, start.site, start.watch, start.tag);
+        OpenedImage opened = open_image(*start.wanted.image, start.caller, start.site, start.watch, start.tag);
         start.event->opened(text_of(opened.digest));
         start.event->noted(opened.note);
         std::shared_ptr<ChunkMap> map = opened.image.coming.map;
@@ -171,8 +171,8 @@ class OwnContainer : public StepContainer {
         if (wants_plan(start.step.environment))
             report_plan(plan_, text_of(opened.digest), [&](const std::string& line) { start.tasks.note(line); });
         if (const std::string& path = start.save_path; !path.empty())
-            saver_.emplace(start, record_of(start, opened), cat("of step ", start.step.job, ".", start.step.step),
-                           path);
+            saver_.emplace(start, record_of(*start.wanted.image, opened, start.caller),
+                           cat("of step ", start.step.job, ".", start.step.step), path);
         start.tasks.listen(address_.listen());
         start.event->lap("plan");
         start.event->stage(plan::Cause::container);
@@ -225,16 +225,6 @@ class OwnContainer : public StepContainer {
         if (folder.empty()) return;
         mark_job_of_upper(start.caller, start.step.job);
         upper_ = DiskUpper(folder, mark_of_upper(start.caller, cat(start.step.node, ".", job.id)));
-    }
-
-    static plan::ContainerRecord record_of(const StepStart& start, const OpenedImage& opened) {
-        plan::Reference reference =
-            plan::with_absolute_path(plan::parse_reference(start.wanted.image), start.caller.cwd, start.caller.home);
-        plan::ContainerRecord out;
-        out.image = reference.text();
-        out.digest = text_of(opened.digest);
-        if (!opened.digest) out.image_file = reference.path;
-        return out;
     }
 
     StepTasks& tasks_;

@@ -45,9 +45,8 @@ void expect_all(const StepTasks& tasks) {
 PullWatch watch_of(const plan::Request& wanted, StepTasks& tasks) {
     PullWatch watch;
     // Scripts look for the words that Pyxis has here, followed by the image as it was asked for.
-    bool from_registry =
-        !wanted.image.empty() && plan::parse_reference(wanted.image).kind == plan::Reference::Kind::registry;
-    if (from_registry) watch.failure = cat("failed to import docker image: ", printable(wanted.image, 4096), ": ");
+    if (wanted.image && wanted.image->kind == plan::Reference::Kind::registry)
+        watch.failure = cat("failed to import docker image: ", printable(wanted.image->written, 4096), ": ");
     watch.progress = [&tasks](const std::string& line) {
         tasks.show(line);
         expect_all(tasks);
@@ -129,7 +128,9 @@ void expand_values(StepStart& start, const plan::StepRequest& request) {
             throw Error(cat("--", name, ": ", error.what()));
         }
     };
-    of_option("container-image", [&] { wanted.image = plan::image_with_home(wanted.image, signs.home); });
+    of_option("container-image", [&] {
+        if (wanted.image) wanted.image = plan::image_with_home(*wanted.image, signs.home);
+    });
     of_option("container-name", [&] {
         if (!wanted.name) return;
         wanted.name->name = plan::with_signs(wanted.name->name, signs);
@@ -159,14 +160,14 @@ StepStart start_of(plan::StepRequest& request, StepTasks& tasks) {
     plan::apply_environment(out.site, request.settings, plan::Authority::site);
     plan::apply_environment(out.site, request.environment);
     for (const std::string& note : add_enroot_config(out.site, request.environment)) tasks.note("warning: " + note);
+    std::string image = out.wanted.image_text();
     if (out.site.slurm.resolve_tags == plan::TagResolver::submit)
-        out.tag.digest = plan::frozen_digest(request.environment, out.wanted.image);
-    out.watch.refused_logins = plan::refused_logins(request.environment, out.wanted.image);
+        out.tag.digest = plan::frozen_digest(request.environment, image);
+    out.watch.refused_logins = plan::refused_logins(request.environment, image);
     out.watch.variable = [&request](const std::string& name) -> std::optional<std::string> {
         return value_in(request.environment, name);
     };
-    out.tag.agreement =
-        plan::agreement_address(request.environment, out.wanted.image, request.node, request.node_index);
+    out.tag.agreement = plan::agreement_address(request.environment, image, request.node, request.node_index);
     if (std::string note = missing_note(options, request); !note.empty()) tasks.note(note);
     plan::forget_agreement(request.environment);
     // One node's line is enough. srun has told of variables that are of no section.
@@ -183,7 +184,7 @@ StepStart start_of(plan::StepRequest& request, StepTasks& tasks) {
 /// `event` is made for the step; a start is told of from here on.
 void note_event(StepStart& start, std::optional<StartEvent>& event) {
     event.emplace(start.site, start.caller, cat(start.step.job, ".", start.step.step), start.step.node);
-    event->of_image(start.wanted.image);
+    event->of_image(start.wanted.image_text());
     start.watch.job = cat(start.step.job, ".", start.step.step);
     start.event = &*event;
     start.watch.fetched = [&event](const PullResult& result) { event->pulled(result); };

@@ -15,6 +15,7 @@
 #include "runtime/images/open.hh"
 #include "runtime/mount/fuse/server.hh"
 #include "runtime/mount/rootfs/root.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/processes.hh"
 
@@ -36,7 +37,8 @@ int run(const std::string& mode, const std::string& store, const std::string& re
     plan::Site site;
     site.store.path = store;
     site.store.pull = plan::PullPolicy::missing;
-    OpenedImage opened = open_image(reference, caller, site, {.progress = [](const std::string&) {}, .ready = {}});
+    OpenedImage opened = open_image(plan::parse_reference(reference), caller, site,
+                                    {.progress = [](const std::string&) {}, .ready = {}});
     plan::Identity identity;
     identity.host_uid = identity.inside_uid = caller.uid;
     identity.host_gid = identity.inside_gid = caller.gid;

@@ -27,7 +27,7 @@ void run(std::string_view input) {
         request_of(options);
     });
     berth::hostile::refusing([&] {
-        if (image_with_home(std::string(input), "/h").starts_with("~"))
+        if (image_with_home(parse_reference(input), "/h").written.starts_with("~"))
             throw std::logic_error("a home that is not expanded");
     });
     Signs signs = signs_in({"HOME=/h", "SLURM_JOB_ID=1", "SLURM_JOB_NAME=" + std::string(input.substr(0, 64))});

@@ -8,6 +8,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
 #include "tests/kernel/support.hh"
 
 using namespace berth;
@@ -38,7 +39,7 @@ TEST_CASE("an image that is extracted runs as one that is served, without FUSE",
         request.remap_root = remap;
         plan::Plan plan = plan_for(request);
         Outcome outcome = as_user([&] {
-            OpenedImage opened = open_image(path, caller_of_this_process(), site, {});
+            OpenedImage opened = open_image(plan::parse_reference(path), caller_of_this_process(), site, {});
             std::string directory = opened.image.directory;
             StartedContainer container = start_container(plan, std::move(opened.image), site);
             std::string text = run_task(container, [] {

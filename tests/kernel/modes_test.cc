@@ -9,6 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/host/facts.hh"
 #include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
 #include "tests/fixtures/processes.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/kernel/named_support.hh"
@@ -81,7 +82,7 @@ Outcome run_lines(const std::string& image, const plan::Site& site) {
     plan::Plan plan = plan_for();
     plan.edits.push_back(bind_of("/usr", "/usr", true));
     return as_user([&] {
-        OpenedImage opened = open_image(image, caller_of_this_process(), site, {});
+        OpenedImage opened = open_image(plan::parse_reference(image), caller_of_this_process(), site, {});
         StartedContainer container = start_container(plan, std::move(opened.image), site);
         return run_task(container, [] {
             ::setenv("PATH", "/usr/bin", 1);

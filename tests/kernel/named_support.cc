@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "runtime/base/sys.hh"
+#include "runtime/request/reference.hh"
 #include "tests/fixtures/processes.hh"
 
 namespace berth::kernel_test {
@@ -48,7 +49,7 @@ UsedContainer NamedScene::use(const std::string& name, const plan::Request& requ
     plan::Caller caller = caller_of_this_process();
     caller.cwd = "/";
     ContainerStart start{plan::parse_container_name(name), request, false, caller, {}, site, {}};
-    if (start.request.image.empty()) start.request.image = image;
+    if (!start.request.image) start.request.image = plan::parse_reference(image);
     return use_container(ContainerFolder::open(data), start, {"PATH=/bin"});
 }
 

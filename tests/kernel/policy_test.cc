@@ -15,6 +15,7 @@
 #include "runtime/host/policy_facts.hh"
 #include "runtime/images/open.hh"
 #include "runtime/mount/rootfs/binds.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/sandbox/user_namespace.hh"
 #include "tests/fixtures/gpu_scenes.hh"
 #include "tests/fixtures/processes.hh"
@@ -156,7 +157,7 @@ TEST_CASE("policy: a file that belongs to nobody whom the site names is no image
     auto outcome_with = [&](const std::string& owners, const std::string& image) {
         plan::Site site = plan::parse_site(cat("[policy]\nimage_owners = \"", owners, "\"\n"), "berth.conf");
         return as_user([&] {
-            (void)open_image(image, caller_of_this_process(), site, {});
+            (void)open_image(plan::parse_reference(image), caller_of_this_process(), site, {});
             return std::string("opened");
         });
     };
@@ -179,7 +180,7 @@ TEST_CASE("policy: an image's folder or file that leads elsewhere once it was ju
     places.lead("image", "secret/root");
     auto refused = [&](const std::string& path) {
         return as_user([&] {
-            (void)open_image(path, caller, site, {});
+            (void)open_image(plan::parse_reference(path), caller, site, {});
             return std::string();
         }).error;
     };
@@ -192,7 +193,7 @@ TEST_CASE("policy: an image's folder or file that leads elsewhere once it was ju
     // Opened, and then another one.
     places.lead("image", "allowed/root");
     Outcome changed = as_user([&] {
-        OpenedImage opened = open_image(places / "allowed/image", caller, site, {});
+        OpenedImage opened = open_image(plan::parse_reference(places / "allowed/image"), caller, site, {});
         places.lead("image", "secret/root");
         StartedContainer container = start_container(bare_plan(), std::move(opened.image), site);
         return run_task(container, [] { return std::string("it runs"); });

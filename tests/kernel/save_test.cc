@@ -10,6 +10,7 @@
 
 #include "runtime/base/sys.hh"
 #include "runtime/container/named/save.hh"
+#include "runtime/request/reference.hh"
 #include "tests/fixtures/squash_tools.hh"
 #include "tests/kernel/named_support.hh"
 
@@ -98,7 +99,7 @@ TEST_CASE("a saved container is what the container was", "[kernel][save]") {
     });
     REQUIRE(before.error == "");
     plan::Request request;
-    request.image = file;
+    request.image = plan::parse_reference(file);
     Outcome after = scene.outcome("saved", [] { return tree_of("/made"); }, request);
     CHECK(after.error == "");
     CHECK(after.text == before.text);
@@ -184,7 +185,7 @@ TEST_CASE("an image in another format is saved in it, with what the container wr
                 cat("mksquashfs ", tree, " ", gzip, " -comp gzip -b 64K -no-progress -quiet && chmod 644 ", gzip))
                 .status == 0);
     plan::Request request;
-    request.image = gzip;
+    request.image = plan::parse_reference(gzip);
     CHECK(scene.outcome("c", [] { return write_to("/new", std::string(300'000, 'n')); }, request).text == "ok");
     CHECK(scene.program("berth", {"save", "c", "-o", saved}) == "|0");
     CHECK_THAT(fixtures::Squashfs(saved).statistics(),

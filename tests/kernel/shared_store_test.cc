@@ -15,6 +15,7 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/open.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/read_tree.hh"
 #include "runtime/store/store.hh"
@@ -112,7 +113,7 @@ std::string started(const plan::Site& site) {
     caller.uid = ::geteuid();
     caller.gid = ::getegid();
     caller.cwd = "/";
-    OpenedImage opened = open_image("r.io/a:1", caller, site, {});
+    OpenedImage opened = open_image(plan::parse_reference("r.io/a:1"), caller, site, {});
     if (opened.image.lease) return "a lease";
     plan::Plan plan = bare_plan();
     plan.identity = {caller.uid, caller.uid, caller.gid, caller.gid};

@@ -5,6 +5,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/cli/run_options.hh"
+#include "runtime/request/reference.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/served_image.hh"
 #include "tests/fixtures/squash_tools.hh"
@@ -144,7 +145,7 @@ TEST_CASE("command line: berth run reads the table of options", "[runtime]") {
                "--root",    "--read-only", "--no-entrypoint",  "--pid",  "--net",  "image",
                "ls",        "--root"});
     plan::Request& request = options.request;
-    CHECK(request.image == "image");
+    CHECK(request.image_text() == "image");
     CHECK(options.command == std::vector<std::string>{"ls", "--root"});
     CHECK(request.mounts.size() == 3);
     CHECK(request.mount_texts == std::vector<std::string>{"/a,/b:/c:ro", "tmpfs:/d"});
@@ -159,8 +160,9 @@ TEST_CASE("command line: berth run reads the table of options", "[runtime]") {
     CHECK(request.entrypoint == false);
     CHECK((request.unshare == plan::OwnNamespaces{.net = true, .pid = true}));
     plan::Request plain;
-    plain.image = "image";
+    plain.image = plan::parse_reference("image");
     CHECK(taken({"image"}).request == plain);
+    CHECK_THROWS_WITH(taken({"Image"}), Catch::Contains("lower-case"));
     CHECK(taken({"--rw", "--json", "image"}, "plan").request.writable == true);
 
     // A mistake names the option as it was written, and shows where.

@@ -63,7 +63,7 @@ TEST_CASE("environment: flags win, and fill up what the file has", "[environment
                                   {"container-writable", ""},
                                   {"container-mounts", "/mine:/b,/own:/own"}});
     complete(request, definition());
-    CHECK(request.image == "alpine");
+    CHECK(request.image_text() == "alpine");
     CHECK(request.writable == true);
     CHECK(request.workdir == "/w");
     CHECK(request.name->name == "dev");

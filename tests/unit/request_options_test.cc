@@ -20,7 +20,7 @@ TEST_CASE("options: a request is made of what was given", "[options]") {
     CHECK(options.front().first == "container-image");
 
     Request request = request_of(options);
-    CHECK(request.image == "127.0.0.1:5000/debian:12");
+    CHECK(request.image_text() == "127.0.0.1:5000/debian:12");
     REQUIRE(request.mounts.size() == 1);
     CHECK(request.mounts[0].target == "/b");
     CHECK(request.env == std::vector<std::string>{"FOO", "BAR"});
@@ -51,7 +51,7 @@ TEST_CASE("options: an empty image, name or environment means none, and nothing 
     const GivenOptions none = {{"container-image", ""}};
     CHECK(!asks_for_container(none));
     CHECK(asks_for_container({{"container-image", ""}, {"container-name", "dev"}}));
-    CHECK(request_of(none).image.empty());
+    CHECK(!request_of(none).image);
     GivenOptions given = none;
     add_option_if_new(given, "container-image", "debian");
     add_environment_options(given, {"BERTH_CONTAINER_IMAGE=debian", "ENROOT_REMAP_ROOT=yes"});

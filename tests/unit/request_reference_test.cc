@@ -163,6 +163,15 @@ TEST_CASE("a password in a reference is refused, and is not in the error", "[req
     CHECK_THAT(failure("oauth2accesstoken:ya29.xyz@gcr.io/p/a"), Catch::Contains("write oauth2accesstoken@ alone"));
 }
 
+TEST_CASE("a reference keeps what was written, for messages, whatever becomes of its path", "[request][reference]") {
+    Reference tag = parse_reference("docker://me@Localhost:5000/a");
+    CHECK(tag.written == "docker://me@Localhost:5000/a");
+    CHECK(tag.text() == "localhost:5000/a:latest");
+    Reference file = with_absolute_path(parse_reference("./x.sqsh"), "/work", "/home/al");
+    CHECK(file.written == "./x.sqsh");
+    CHECK(file.path == "/work/x.sqsh");
+}
+
 TEST_CASE("mistakes in a reference are pointed at", "[request][reference]") {
     struct Row {
         const char* text;

@@ -49,9 +49,10 @@ TEST_CASE("values: ~/ is the home, and no other", "[options]") {
     CHECK(with_home("~/d", "/home/al") == "/home/al/d");
     CHECK(with_home("~", "/home/al") == "/home/al");
     CHECK(with_home("/~/d", "/home/al") == "/~/d");
-    CHECK(image_with_home("~/x.sqsh", "/home/al") == "/home/al/x.sqsh");
-    CHECK(image_with_home("oci:~/dir:tag", "/home/al") == "oci:/home/al/dir:tag");
-    CHECK(image_with_home("debian:12", "") == "debian:12");
+    auto image = [](const char* text, const char* home) { return image_with_home(parse_reference(text), home); };
+    CHECK(image("~/x.sqsh", "/home/al") == parse_reference("/home/al/x.sqsh"));
+    CHECK(image("oci:~/dir:tag", "/home/al") == parse_reference("oci:/home/al/dir:tag"));
+    CHECK(image("debian:12", "") == parse_reference("debian:12"));
     CHECK_THROWS_WITH(with_home("~/d", ""), Contains("no home"));
     CHECK_THROWS_WITH(with_home("~/d", "/" + std::string(4094, 'h')), Contains("longer than 4095"));
     for (const char* option : {"container-image", "container-mounts", "container-save", "container-environment"})

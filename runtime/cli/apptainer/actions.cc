@@ -25,6 +25,7 @@
 #include "runtime/host/policy_facts.hh"
 #include "runtime/plan/policy.hh"
 #include "runtime/request/mounts.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/sandbox/init.hh"
 
 namespace berth::cli {
@@ -365,7 +366,7 @@ int act_in_new(Act& act, const ApptainerSettings& settings, bool in_background) 
     if (!in_background) options.step = step_for(act.start, environment);
     options.command = command_for(act.action, std::move(act.words.rest), act.given, app, settings);
     if (act.action == Action::run && app.empty()) take_mounted_runscript(act.start, options);
-    options.request.image = opened_as(options.request.image, settings);
+    options.request.image = plan::parse_reference(opened_as(act.start.image, settings));
     make_folders(act.start);
     if (act.start.plain_umask) ::umask(022);
     return in_background ? run_in_background(options, act.words.pid_file, record, settings) : run_new(options);

@@ -9,6 +9,7 @@
 #include "runtime/container/named/created.hh"
 #include "runtime/container/named/make.hh"
 #include "runtime/container/named/remove.hh"
+#include "runtime/request/reference.hh"
 #include "runtime/step/scope.hh"
 
 namespace berth::cli {
@@ -49,7 +50,7 @@ int enroot_create(int argc, char** argv) {
     FrontEnd front = front_end();
     if (name.empty()) name = enroot::container_of_file(file);
     RunOptions options;
-    options.request.image = enroot::path_of_file(file);
+    options.request.image = plan::parse_reference(enroot::path_of_file(file));
     create_container(front, name, force, options);
     return 0;
 }

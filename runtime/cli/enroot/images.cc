@@ -14,6 +14,7 @@
 #include "runtime/enroot/names.hh"
 #include "runtime/host/pull_program.hh"
 #include "runtime/plan/platform.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::cli {
 
@@ -110,7 +111,7 @@ int enroot_load(int argc, char** argv) {
     plan::Reference image = enroot::image_of(uri);
     if (name.empty()) name = enroot::base_name_of(image);
     RunOptions options;
-    options.request.image = uri;
+    options.request.image = image;
     create_container(front, name, force, options);
     return 0;
 }

@@ -16,6 +16,7 @@
 #include "runtime/cli/run_named.hh"
 #include "runtime/cli/run_new.hh"
 #include "runtime/config/command_line.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth::cli {
 
@@ -96,7 +97,7 @@ int start_it(StartLine& start) {
     RunOptions options = options_of(start, front);
     const std::string& name = start.words.name;
     if (is_regular(name)) {
-        options.request.image = enroot::path_of_file(name);
+        options.request.image = plan::parse_reference(enroot::path_of_file(name));
         return run_new(options);
     }
     if (name.find('/') != name.npos) throw Error(cat("No such file or directory: ", printable(name, 4096)), 1);

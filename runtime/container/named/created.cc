@@ -68,10 +68,11 @@ std::string created_record(const plan::Caller& caller, const ContainerFolder& fo
     return sys::read_all(file.get(), created_limit, what);
 }
 
-std::string image_of_created(const std::string& text, const std::string& name) {
+plan::Reference image_of_created(const std::string& text, const std::string& name) {
     plan::ContainerRecord record = plan::parse_record(text, about(name));
-    if (!record.image_file.empty() && is_unchanged(record)) return record.image_file;
-    plan::Reference image = plan::parse_reference(record.image);
+    bool has_copy = !record.image_file.empty() && is_unchanged(record);
+    plan::Reference image = plan::parse_reference(has_copy ? record.image_file : record.image);
+    if (has_copy) return image;
     if (image.has_path() && !sys::may_access(image.path, R_OK)) {
         int number = errno;
         throw Error(cat("container ", name, ": it is not on this node, and ", printable(image.path, 4096),
@@ -80,7 +81,8 @@ std::string image_of_created(const std::string& text, const std::string& name) {
     }
     if (!record.digest.empty() && image.kind == plan::Reference::Kind::registry)
         image.digest = Digest::parse(record.digest);
-    return image.text();
+    image.written = image.text();
+    return image;
 }
 
 void note_made_of(int folder, const std::string& record) {

@@ -16,9 +16,9 @@ void note_created(const plan::Caller& caller, const ContainerFolder& folder, con
 /// for what is no file of the user's own.
 std::string created_record(const plan::Caller& caller, const ContainerFolder& folder, const std::string& name);
 
-/// The image that a container is made of by that record, as an option has it: the file's copy where the home has one,
+/// The image that a container is made of by that record: the file's copy where the home has one,
 /// or the file. Throws Error for a record that cannot be used, and where the file cannot be read.
-std::string image_of_created(const std::string& record, const std::string& name);
+plan::Reference image_of_created(const std::string& record, const std::string& name);
 
 /// Notes that the container in this folder, a descriptor, is made of that record; nothing for an empty one. Throws
 /// Error.

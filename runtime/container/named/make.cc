@@ -51,15 +51,11 @@ bool is_file(const std::string& path) {
 
 plan::ContainerRecord record_of(const plan::Request& request, const OpenedImage& opened, const plan::Caller& caller,
                                 const plan::Site& site) {
-    plan::ContainerRecord out;
-    plan::Reference image = plan::with_absolute_path(plan::parse_reference(request.image), caller.cwd, caller.home);
-    out.image = image.text();
-    if (!opened.digest) {
-        out.image_file = image.path;
+    plan::ContainerRecord out = berth::record_of(*request.image, opened, caller);
+    if (!opened.digest)
         out.identity = file_identity(out.image_file);
-    } else {
-        out.digest = open_store(site, caller).image_of(*opened.digest).value_or(*opened.digest).text();
-    }
+    else if (auto whole = open_store(site, caller).image_of(*opened.digest))
+        out.digest = whole->text();
     out.created = std::time(nullptr);
     out.options = request;
     return out;

@@ -20,6 +20,7 @@
 #include "runtime/images/shell.hh"
 #include "runtime/plan/mount_edit.hh"
 #include "runtime/request/options.hh"
+#include "runtime/request/reference.hh"
 
 namespace berth {
 
@@ -178,7 +179,7 @@ class Use {
     void choose_image() {
         request_ = start_.request;
         std::string other = name_of_enroot();
-        if (!request_.image.empty() && !renewed_) {
+        if (request_.image && !renewed_) {
             if (!other.empty())
                 note(start_, cat("making one of that name; the container that enroot calls so is ", other));
             return;
@@ -188,7 +189,7 @@ class Use {
             if (!made_of_.empty()) {
                 request_.image = image_of_created(made_of_, name_);
                 note(start_, cat(renewed_ ? "making it here again of " : "making it here of ",
-                                 printable(request_.image, 1024), ", as enroot create did elsewhere"));
+                                 printable(request_.image->written, 1024), ", as enroot create did elsewhere"));
                 return;
             }
         }
@@ -236,7 +237,7 @@ class Use {
         if (auto other = difference_to(start_, *joined, *environment_); !other.empty()) {
             check_may_be_beside(other);
             // Who names no image may count on the mounts that are there.
-            if (start_.request.image.empty())
+            if (!start_.request.image)
                 note(start_, cat("it runs already, with other devices: ", plan::words_of(other),
                                  "; this step has mounts and a /tmp of its own, as with :no_exec"));
             out.action = plan::NameAction::beside;
@@ -286,7 +287,7 @@ class Use {
 
     OpenedImage open_again(const UsedContainer& out) {
         OpenedImage opened = open_image_again(out.record, start_.caller, start_.site, start_.watch);
-        if (!start_.request.image.empty() && canonical(start_.request.image) != out.record.image)
+        if (start_.request.image && canonical(*start_.request.image) != out.record.image)
             note(start_, cat("it is made of the image ", printable(out.record.image, 1024),
                              "; the one given is not looked at"));
         lap("image");
@@ -312,7 +313,7 @@ class Use {
     }
 
     void create(UsedContainer& out, Lock& lock) {
-        OpenedImage opened = open_image(request_.image, start_.caller, start_.site, start_.watch, start_.tag);
+        OpenedImage opened = open_image(*request_.image, start_.caller, start_.site, start_.watch, start_.tag);
         lap("image");
         if (renewed_) discard(out);
         out.record = record_of(request_, opened, start_.caller, start_.site);
@@ -354,8 +355,8 @@ class Use {
         return plan;
     }
 
-    std::string canonical(const std::string& image) const {
-        return plan::with_absolute_path(plan::parse_reference(image), start_.caller.cwd, start_.caller.home).text();
+    std::string canonical(const plan::Reference& image) const {
+        return plan::with_absolute_path(image, start_.caller.cwd, start_.caller.home).text();
     }
     std::string state_path() const { return folder_.path_of(name_) + "/state"; }
 
