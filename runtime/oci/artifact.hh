@@ -46,10 +46,12 @@ struct Artifact {
 
 /// "sha256-HEX.berth": where an artifact of the manifest is, so that one request finds it at any registry.
 std::string artifact_tag(const Digest& manifest);
+/// Whether a tag is of that form.
 bool is_artifact_tag(std::string_view tag);
 
 /// The content of the artifact's config, which says nothing.
 inline constexpr std::string_view empty_config = "{}";
+/// The bytes of the artifact's manifest, which parse_artifact() reads: the same for the same artifact.
 std::string make_artifact(const Artifact& artifact);
 
 /// "sha256-HEX": where a registry without the referrers API has the list of what refers to a manifest (distribution

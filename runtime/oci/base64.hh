@@ -6,6 +6,7 @@
 
 namespace berth::oci {
 
+/// With padding, in one line.
 std::string encode_base64(std::string_view bytes);
 
 /// Nothing unless `text` is base64 with its padding and nothing else.

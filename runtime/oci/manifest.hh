@@ -60,6 +60,7 @@ struct Machine {
 
     bool operator==(const Machine&) const = default;
 };
+/// Of the processor that this process runs on.
 Machine this_machine();
 
 /// The machine that a person names: an architecture as the image specification, `uname -m` or Debian write it ("amd64",

@@ -29,6 +29,7 @@ struct MediaType {
     bool foreign = false;
 };
 
+/// All of them. Source: OCI image specification v1.1, media-types.md; Docker's manifest v2, schema 2.
 std::span<const MediaType> media_types();
 
 /// What a Content-Type or mediaType means; `other` for what is not in the list.

@@ -51,13 +51,14 @@ std::string login_explanation(const std::string& host, const std::vector<Credent
 /// What cannot be read, understood, run or evaluated is passed over with a warning.
 CredentialSearch find_credentials(const CredentialPlaces& places, const LoginQuery& query);
 
-/// Runs docker-credential-NAME with `verb` ("get", "store", "erase") and `input` on its standard input; its standard
-/// output. Nothing when it says that it has no such login. Throws Error when it is not found, fails, or takes more than
-/// half a minute.
+/// What a docker-credential-NAME said.
 struct HelperAnswer {
     int exit_code = 0;
-    std::string output;
+    std::string output;  ///< of its standard output; may be a secret
 };
+/// Runs docker-credential-`name`, as found in the folders of `path`, with `verb` ("get", "store", "erase") and `input`
+/// on its standard input. Throws Error when it cannot be run, or takes more than half a minute. Source of the protocol:
+/// github.com/docker/docker-credential-helpers.
 HelperAnswer run_credential_helper(const std::string& name, const std::string& path, const std::string& verb,
                                    const std::string& input);
 

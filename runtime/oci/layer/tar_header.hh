@@ -55,6 +55,7 @@ struct PaxFields {
     std::vector<SparsePiece> pieces;
 };
 
+/// Whether all 512 bytes are zero: two such blocks end an archive.
 bool is_zero_block(const uint8_t* block);
 
 /// Whether the checksum field is the sum of the block's bytes, taken as unsigned or (as old tars did) as signed.

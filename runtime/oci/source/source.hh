@@ -36,9 +36,11 @@ class Source {
     /// by the siblings neither. Returns their names; empty when no mirror had a part in it, so that asking again would
     /// bring the same.
     virtual std::string pass_over_senders() { return {}; }
+    /// Another one of the same image, for another thread.
     virtual std::unique_ptr<Source> sibling() const = 0;
 };
 
+/// An image of a registry, which is asked nothing before the first call. Throws Error as Registry does.
 std::unique_ptr<Source> make_registry_source(const plan::Reference& reference, const RegistryOptions& options);
 
 }  // namespace berth::oci

@@ -7,7 +7,7 @@
 
 namespace berth::squash {
 
-/// Of `siftool header` and `list`, and `info` of one object.
+/// What `siftool header`, `list` and, of one object, `info` print: lines with their ends, text of the file escaped.
 std::string sif_header_text(const sif::Header& header);
 std::string sif_list_text(const std::vector<sif::Descriptor>& objects);
 std::string sif_object_text(const sif::Descriptor& object);

@@ -53,6 +53,7 @@ inline constexpr size_t prefetch_file_limit = 20 + prefetch_extents * 12 + prefe
 PrefetchList parse_prefetch_list(std::string_view bytes);
 /// Its `learnt` alone, 0 when it is no such file.
 int64_t prefetch_learnt(std::string_view bytes);
+/// The bytes of a file of it, little-endian; parse_prefetch_list() reads them back as the same list.
 std::string format_prefetch_list(const PrefetchList& list);
 
 /// `before` and what of `now` it has not, within the limits.

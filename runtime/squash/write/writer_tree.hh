@@ -83,7 +83,9 @@ class EntryTree {
 void set_attributes(NewInode& inode, const Attributes& attributes, uint32_t xattr);
 /// Puts a new inode of the type in place.
 NewInode& add_entry(EntryTree& tree, std::string_view path, uint32_t type);
+/// Gives the inode at `existing` the name `path` as well. Throws Error when there is none, or where one is a directory.
 void link_entry(EntryTree& tree, std::string_view path, std::string_view existing);
+/// The type bits of a FIFO or socket; throws std::logic_error for another type.
 uint32_t checked_special(uint32_t type);
 
 }  // namespace berth::squash
