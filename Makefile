@@ -135,7 +135,8 @@ fuzz_targets := $(patsubst tests/hostile/fuzz_%.cc,%,\
 fuzz_sources := tests/hostile/fuzz_main.cc tests/hostile/target.cc $(fuzz_targets:%=tests/hostile/fuzz_%.cc)
 # Parsers in the folders that link more than a parser needs.
 fuzz_parsers := $(addprefix runtime/apptainer/,flags.cc inspect.cc variables.cc) \
-  runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc runtime/enroot/data_path.cc \
+  runtime/cli/running_job.cc runtime/container/entrypoint_report.cc runtime/doctor/plugin_version.cc \
+  $(addprefix runtime/enroot/,data_path.cc site_files.cc) \
   runtime/mount/fuse/elf_loads.cc \
   $(addprefix runtime/images/,file.cc kept_index.cc sif_environment.cc spelling.cc) \
   runtime/pull/nodes/protocol/agreement.cc runtime/pull/image/seal.cc \

@@ -56,7 +56,7 @@ class Folder {
 
   private:
     void know(const std::string& name, bool narrow, const std::string& file = {}) {
-        names_[{name, narrow ? plan::loader_flags_32bit : plan::loader_flags()}] = file.empty() ? name : file;
+        names_[{name, narrow ? loader_flags_32bit : loader_flags()}] = file.empty() ? name : file;
     }
 
     /// Of a folder on the node that is mounted here, or above; else of the image's.
@@ -93,7 +93,7 @@ class Folder {
         if (files.size() > files_limit) files.resize(files_limit);
         std::set<std::string> there(files.begin(), files.end());
         std::ranges::sort(files, [](const std::string& one, const std::string& other) {
-            return plan::compare_library_names(one, other) < 0;
+            return compare_library_names(one, other) < 0;
         });
         for (const std::string& file : files) {
             auto library = is_library(file) ? read(file) : std::nullopt;
@@ -138,7 +138,7 @@ class Folder {
     bool leads_somewhere(const std::string& target) const {
         std::string path = plan::normalised(target.starts_with('/') ? target : path_ + "/" + target);
         if (image_.exists(path)) return true;
-        if (parent_of(path) == path_ && names_.contains({base_name_of(path), plan::loader_flags()})) return true;
+        if (parent_of(path) == path_ && names_.contains({base_name_of(path), loader_flags()})) return true;
         if (std::ranges::any_of(places_.links, [&](const auto& link) { return link.first == path; })) return true;
         return std::ranges::any_of(places_.mounts, [&](const auto& mount) {
             return mount.second == path || (path.starts_with(mount.second + "/") && !mount.first.empty() &&

@@ -7,7 +7,7 @@
 
 #include "hooks/host.hh"
 #include "hooks/rootfs.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 

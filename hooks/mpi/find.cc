@@ -8,7 +8,7 @@
 #include "runtime/base/environment.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 
@@ -105,8 +105,8 @@ ImageLibraries::ImageLibraries(const Rootfs& image, const std::vector<std::strin
     try {
         std::string bytes = image.read("/etc/ld.so.cache", 0, cache_limit);
         if (!bytes.empty())
-            for (const plan::CachedLibrary& one : plan::parse_loader_cache(bytes, "ld.so.cache").libraries)
-                if (one.flags == plan::loader_flags()) cached_[one.name].push_back(one.path);
+            for (const plan::CachedLibrary& one : parse_loader_cache(bytes, "ld.so.cache").libraries)
+                if (one.flags == loader_flags()) cached_[one.name].push_back(one.path);
     } catch (const Error&) {
         // The image's loader cannot read it either.
     }

@@ -5,6 +5,7 @@
 #include "hooks/mpi/mpi.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 
@@ -68,7 +69,7 @@ class MpiEdits {
     }
 
     void know(const std::string& name, const std::string& path) {
-        loader_.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = path});
+        loader_.libraries.push_back({.flags = loader_flags(), .name = name, .path = path});
     }
 
     const Host& host_;

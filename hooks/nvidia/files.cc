@@ -5,7 +5,7 @@
 #include "hooks/nvidia/names.hh"
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 #include "runtime/request/mounts.hh"
 
 namespace berth::hooks {
@@ -78,16 +78,16 @@ class Search {
     /// The folders of the driver's libraries: where the loader finds them, then the usual ones; and those of its
     /// programs.
     void find_folders() {
-        plan::LoaderCache cache;
+        LoaderCache cache;
         try {
             if (auto bytes = tree_.read("/etc/ld.so.cache"))
-                cache = plan::parse_loader_cache(*bytes, "/etc/ld.so.cache");
+                cache = parse_loader_cache(*bytes, "/etc/ld.so.cache");
         } catch (const Error&) {
         }
         for (const plan::CachedLibrary& library : cache.libraries) {
             cached_.insert(library.name);
             if (!library.name.starts_with("libcuda.so") && !library.name.starts_with("libnvidia-ml.so")) continue;
-            auto& folders = library.flags == plan::loader_flags_32bit ? narrow_ : wide_;
+            auto& folders = library.flags == loader_flags_32bit ? narrow_ : wide_;
             add_folder(folders, folder_of(library.path));
             if (auto real = tree_.resolved(library.path)) add_folder(folders, folder_of(*real));
         }

@@ -5,7 +5,7 @@
 #include "hooks/edits.hh"
 #include "hooks/nvidia/nvidia.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 
@@ -32,12 +32,12 @@ class LibraryEdits {
 
     /// A path by which a configuration of the node names a library, where the container has it elsewhere.
     void name(const std::string& path) {
-        auto found = found_.find({path.substr(path.rfind('/') + 1), plan::loader_flags()});
+        auto found = found_.find({path.substr(path.rfind('/') + 1), loader_flags()});
         if (found != found_.end() && found->second != path) link(path, found->second);
     }
 
     /// Libraries of the image that come before the driver's.
-    void prefer(const std::string& name, const std::string& path) { found_[{name, plan::loader_flags()}] = path; }
+    void prefer(const std::string& name, const std::string& path) { found_[{name, loader_flags()}] = path; }
 
     void finish() {
         plan::LoaderLibraries added;
@@ -50,7 +50,7 @@ class LibraryEdits {
 
   private:
     void know(const std::string& name, const std::string& folder, bool narrow) {
-        found_[{name, narrow ? plan::loader_flags_32bit : plan::loader_flags()}] = folder + "/" + name;
+        found_[{name, narrow ? loader_flags_32bit : loader_flags()}] = folder + "/" + name;
     }
 
     void link(const std::string& path, const std::string& target) {

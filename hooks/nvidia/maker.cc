@@ -7,6 +7,7 @@
 #include "hooks/slurm_grant.hh"
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 
@@ -118,7 +119,7 @@ std::vector<plan::CachedLibrary> compat_libraries(const Host& host, const Rootfs
     if (folder.empty()) return out;
     for (const std::string& name : image.list(folder))
         if (name.starts_with("lib") && name.find(".so.") != std::string::npos)
-            out.push_back({.flags = plan::loader_flags(), .name = name, .path = folder + "/" + name});
+            out.push_back({.flags = loader_flags(), .name = name, .path = folder + "/" + name});
     return out;
 }
 

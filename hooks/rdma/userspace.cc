@@ -2,6 +2,7 @@
 
 #include "hooks/edits.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/loader_cache.hh"
 
 namespace berth::hooks {
 
@@ -40,7 +41,7 @@ void add_userspace(plan::ContainerEdits& out, const Host& host, const Rootfs& im
         std::get<plan::Mount>(out.edits.back().action).create = create;
     };
     auto know = [&](const std::string& name, const std::string& path) {
-        loader.libraries.push_back({.flags = plan::loader_flags(), .name = name, .path = path});
+        loader.libraries.push_back({.flags = loader_flags(), .name = name, .path = path});
     };
     for (const char* name : libraries) {
         auto real = host.resolved(cat(from, "/", name));

@@ -13,7 +13,7 @@
 #include "runtime/base/private_folder.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 #include "runtime/plan/mount_edit.hh"
 
 namespace berth::hooks {
@@ -129,7 +129,7 @@ std::map<std::string, std::string> values_of(const std::string& text) {
     std::map<std::string, std::string> out;
     // Hooks' lines are taken as they are.
     auto literal = [](const std::string& name) { return cat("${", name, "}"); };
-    for (const std::string& entry : plan::enroot_environment(text, literal)) {
+    for (const std::string& entry : enroot::variable_lines(text, literal)) {
         size_t equals = entry.find('=');
         out.insert_or_assign(entry.substr(0, equals), entry.substr(equals + 1));
     }
@@ -161,7 +161,7 @@ plan::ContainerEdits enroot_hook_edits(const std::string& before, const EnrootHo
     plan::EditList edits(out.edits);
     for (const std::string& path : left.directories) edits.add(plan::Directory{path, 0755}, origin, "asked for");
     auto literal = [](const std::string& name) { return cat("${", name, "}"); };
-    for (const plan::FstabLine& line : plan::enroot_mounts(left.mounts, literal)) {
+    for (const enroot::FstabLine& line : enroot::mount_lines(left.mounts, literal)) {
         if (!line.left_out.empty())
             throw Error(cat(origin, ": line ", line.number, " of its ENROOT_MOUNTS: ", line.left_out));
         plan::add_mount(edits, line.mount, "/", site, origin);

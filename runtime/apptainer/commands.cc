@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "runtime/base/text.hh"
-#include "runtime/plan/ssh.hh"
 
 namespace berth::apptainer {
 
@@ -77,7 +76,7 @@ std::vector<std::string> script_reader(const std::vector<std::string>& set, cons
                 cat("export ", text.substr(0, equals), "=", written(std::string_view(text).substr(equals + 1)), "; ");
         }
     };
-    add(set, [](std::string_view text) { return plan::shell_word(std::string(text)); });
+    add(set, shell_word);
     add(variables.expanded, for_shell);
     add(variables.evaluated, in_double_quotes);
     return {"/bin/sh", "-c", script + "exec \"$@\"", "sh"};

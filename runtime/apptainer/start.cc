@@ -10,7 +10,6 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/edit_list.hh"
-#include "runtime/plan/ssh.hh"
 #include "runtime/request/mounts.hh"
 
 namespace berth::apptainer {

@@ -116,6 +116,12 @@ bool parse_number(std::string_view text, uint64_t limit, uint64_t& out) {
     return true;
 }
 
+std::string shell_word(std::string_view text) {
+    std::string out = "'";
+    for (char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+    return out + "'";
+}
+
 std::string with_caret(std::string_view message, std::string_view input, size_t position) {
     std::string shown = printable(input, 4096);
     size_t column = printable(input.substr(0, std::min(position, input.size())), 4096).size();

@@ -46,6 +46,9 @@ std::string lower(std::string_view text);
 /// from an image, a registry or a user can stand in a message on a terminal.
 std::string printable(std::string_view text, size_t limit = 256);
 
+/// `text` as one word of a POSIX shell: in single quotes.
+std::string shell_word(std::string_view text);
+
 /// A path as seen from `folder`: itself when it is absolute, else behind the folder, without a "./" at its start.
 std::string path_from(std::string_view folder, std::string_view path);
 

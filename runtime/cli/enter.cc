@@ -18,7 +18,7 @@
 #include "runtime/cli/ssh_server.hh"
 #include "runtime/config/command_line.hh"
 #include "runtime/container/task_process.hh"
-#include "runtime/plan/ssh.hh"
+#include "runtime/cli/ssh.hh"
 #include "runtime/plan/visible_devices.hh"
 
 namespace berth::cli {
@@ -28,7 +28,7 @@ namespace {
 constexpr size_t environment_limit = 16 << 20;
 
 struct EnterLine {
-    plan::JobTarget target;
+    JobTarget target;
     std::string workdir;
     std::vector<std::string> kept;         ///< names of --env, whose value outside counts
     std::vector<std::string> environment;  ///< the step's, before the container changes it
@@ -54,7 +54,7 @@ std::vector<std::string> environment_in(const JobContainer& container, const Ent
 
 std::vector<std::string> command_in(const EnterLine& entry, const std::vector<std::string>& environment) {
     if (!entry.command.empty()) return entry.command;
-    return plan::session_command(value_in(environment, "SHELL"), entry.request);
+    return session_command(value_in(environment, "SHELL"), entry.request);
 }
 
 /// slurmstepd passes output on as it comes only by way of a terminal (srun --unbuffered). The command is not to take
@@ -118,10 +118,10 @@ void take_errors_of(uint32_t server) {
 /// What sshd tells the command of a session.
 void take_session(EnterLine& entry, uint32_t server) {
     std::vector<std::string> of_sshd = environment_of_this_process();
-    entry.environment = plan::session_environment(environment_of(server), of_sshd);
+    entry.environment = session_environment(environment_of(server), of_sshd);
     entry.request = value_in(of_sshd, "SSH_ORIGINAL_COMMAND");
     entry.terminal = variable(of_sshd, "SSH_TTY") != nullptr;
-    if (entry.request == plan::sftp_word) take_errors_of(server);
+    if (entry.request == sftp_word) take_errors_of(server);
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ int enter(int argc, char** argv) {
     line.argument("target", target, "JOB[.STEP]").required();
     line.ends_with_command(entry.command);
     if (auto code = line.parse(argc, argv)) return *code;
-    entry.target = plan::parse_job_target(target);
+    entry.target = parse_job_target(target);
     entry.environment = environment_of_this_process();
     if (ssh_server) return serve_ssh(find_job_container(entry.target, entry.environment));
     if (session.given()) take_session(entry, session_of);

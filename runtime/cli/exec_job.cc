@@ -46,7 +46,7 @@ std::string answer_of(const std::string& name, const std::vector<std::string>& w
 void forget_steering() {
     for (const std::string& entry : environment_of_this_process()) {
         std::string name = entry.substr(0, entry.find('='));
-        if (plan::steers_srun(name)) ::unsetenv(name.c_str());
+        if (steers_srun(name)) ::unsetenv(name.c_str());
     }
 }
 
@@ -61,9 +61,9 @@ std::vector<std::string> nodes_of(const std::string& list, const std::string& ab
 
 /// Of the job, or of the step that is meant. squeue does not list the steps of batch scripts and of salloc, which are
 /// on the first node.
-std::string node_list(const plan::QueuedJob& job, const plan::JobTarget& target) {
+std::string node_list(const QueuedJob& job, const JobTarget& target) {
     if (target.step.empty() || target.step == "batch" || target.step == "interactive") return job.nodes;
-    std::string list(trimmed(answer_of("squeue", plan::step_words(job.id, target.step), "step " + target.text())));
+    std::string list(trimmed(answer_of("squeue", step_words(job.id, target.step), "step " + target.text())));
     if (list.empty())
         throw Error(cat("entering step ", target.text(), ": job ", target.job,
                         " runs none of that number; squeue --steps --jobs=", target.job, " lists them"));
@@ -71,7 +71,7 @@ std::string node_list(const plan::QueuedJob& job, const plan::JobTarget& target)
 }
 
 /// What the node's `berth enter` is told.
-std::vector<std::string> enter_words(const RunOptions& options, const JobExec& where, const plan::JobTarget& target) {
+std::vector<std::string> enter_words(const RunOptions& options, const JobExec& where, const JobTarget& target) {
     std::vector<std::string> out = {own_program_path(), "enter"};
     if (options.request.workdir) out.push_back("--workdir=" + *options.request.workdir);
     for (const std::string& name : options.request.env) out.push_back("--env=" + name);
@@ -104,21 +104,21 @@ int run_apart(const std::vector<std::string>& command, const std::vector<std::st
 
 }  // namespace
 
-FoundJob find_job(const plan::JobTarget& target) {
+FoundJob find_job(const JobTarget& target) {
     forget_steering();
     std::string about = "job " + target.job;
-    std::vector<plan::QueuedJob> queue = plan::parse_queue(answer_of("squeue", plan::queue_words(target), about));
-    FoundJob out{plan::running_job(queue, target, ::getuid()), {}};
+    std::vector<QueuedJob> queue = parse_queue(answer_of("squeue", queue_words(target), about));
+    FoundJob out{running_job(queue, target, ::getuid()), {}};
     out.nodes = nodes_of(node_list(out.job, target), about);
     return out;
 }
 
 int exec_in_job(const RunOptions& options, const JobExec& where) {
     FoundJob found = find_job(where.target);
-    plan::StepInJob step{found.job.id, plan::node_of_job(found.nodes, where.node, where.target), where.terminal,
-                         plan::binds_tasks(answer_of("scontrol", {"show", "config"}, "its settings")),
+    StepInJob step{found.job.id, node_of_job(found.nodes, where.node, where.target), where.terminal,
+                         binds_tasks(answer_of("scontrol", {"show", "config"}, "its settings")),
                          enter_words(options, where, {found.job.id, where.target.step})};
-    std::vector<std::string> command = plan::srun_words(step);
+    std::vector<std::string> command = srun_words(step);
     command.insert(command.begin(), slurm_program("srun"));
     std::vector<std::string> environment = environment_for(options);
     environment.push_back(cat(plan::enters_variable, "=1"));

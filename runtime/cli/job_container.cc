@@ -35,7 +35,7 @@ std::string listed(const std::vector<JobContainer>& containers) {
 
 }  // namespace
 
-JobContainer find_job_container(const plan::JobTarget& target, const std::vector<std::string>& environment) {
+JobContainer find_job_container(const JobTarget& target, const std::vector<std::string>& environment) {
     const std::string node = printable(value_in(environment, "SLURMD_NODENAME"));
     if (node.empty()) throw Error("berth enter is started in a step of Slurm, by berth exec --job");
     const std::string folder = run_directory(caller_of_this_process());

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/container/named/helper.hh"
-#include "runtime/plan/running_job.hh"
+#include "runtime/cli/running_job.hh"
 
 namespace berth::cli {
 
@@ -17,6 +17,6 @@ struct JobContainer {
 /// `target` has the job's number; `environment` (NAME=VALUE, of a step of Slurm on this node) is what
 /// joined.environment will change. Waits for a container that is being started. Throws Error when there is none, or
 /// when the job has several and the target names no step.
-JobContainer find_job_container(const plan::JobTarget& target, const std::vector<std::string>& environment);
+JobContainer find_job_container(const JobTarget& target, const std::vector<std::string>& environment);
 
 }  // namespace berth::cli

@@ -323,7 +323,7 @@ void append_rest(std::vector<std::string>& command, const ExecWords& words) {
 
 void take_job(ExecWords& words, RunOptions& options, JobExec& where) {
     where.wanted = true;
-    where.target = plan::parse_job_target(words.job);
+    where.target = parse_job_target(words.job);
     bool has_terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
     where.terminal = !where.ssh_server && (options.terminal || has_terminal);
     if (!words.name.empty()) options.command.insert(options.command.begin(), words.name);
@@ -374,7 +374,7 @@ bool parse_exec_options(int argc, char** argv, RunOptions& options, JobExec& whe
     std::string no_image;
     if (!parse(line, table, static_cast<int>(mark - argv), argv, options, no_image, code)) return false;
     // Also one that is empty, as a variable that is not set leaves it: another container would be meant.
-    if (job.given()) (void)plan::parse_job_target(words.job);
+    if (job.given()) (void)parse_job_target(words.job);
     bool of_step = words.job.find('.') != std::string::npos;
     bool of_job = !words.job.empty() && words.name.empty();
     if (of_step || of_job || node.given() || server.given()) {

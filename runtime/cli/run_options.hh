@@ -10,7 +10,7 @@
 #include "runtime/container/named/instance.hh"
 #include "runtime/plan/edit.hh"
 #include "runtime/plan/image_config.hh"
-#include "runtime/plan/running_job.hh"
+#include "runtime/cli/running_job.hh"
 #include "runtime/request/request.hh"
 
 namespace berth::cli {
@@ -98,7 +98,7 @@ bool parse_run_options(const std::string& word, int argc, char** argv, RunOption
 /// Of `berth exec`: that the command is for the container of a step of a job, which has its own name or none.
 struct JobExec {
     bool wanted = false;
-    plan::JobTarget target;
+    JobTarget target;
     std::string node;       ///< empty: the first one
     bool terminal = false;    ///< the command gets one, as the caller has one
     bool ssh_server = false;  ///< no command, but an sshd on the standard streams

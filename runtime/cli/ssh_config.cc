@@ -30,21 +30,21 @@ int ssh_config(int argc, char** argv) {
     CommandLine line("Print what ssh needs in its configuration to reach the container of a job's step.",
                      "berth ssh-config");
     std::string target;
-    plan::SshConfig config;
+    SshConfig config;
     line.option("--login", config.login,
                 "for another machine than this one: the host by which it reaches this one, where srun can be run");
     line.argument("job", target, "JOB[.STEP], a job of yours that runs").required();
     if (auto code = line.parse(argc, argv)) return *code;
     check_login(config.login);
-    config.target = plan::parse_job_target(target);
+    config.target = parse_job_target(target);
     plan::Caller caller = caller_of_this_process();
     FoundJob found = find_job(config.target);
     config.nodes = found.nodes;
     config.account = caller.user;
     config.program = own_program_path();
-    config.files = plan::SshFiles(caller.home);
+    config.files = SshFiles(caller.home);
     make_ssh_keys(config.files);
-    std::fputs(plan::ssh_config(config).c_str(), stdout);
+    std::fputs(ssh_config(config).c_str(), stdout);
     return 0;
 }
 

@@ -42,8 +42,8 @@ void make_key(const std::string& path, const char* comment) {
         throw SysError(cat("making the key ", path));
 }
 
-void write_known_hosts(const plan::SshFiles& files) {
-    std::string key = sys::read_file(files.host_key + ".pub"), line = cat(plan::ssh_host_alias, " ", key);
+void write_known_hosts(const SshFiles& files) {
+    std::string key = sys::read_file(files.host_key + ".pub"), line = cat(ssh_host_alias, " ", key);
     if (sys::may_access(files.known_hosts, F_OK) && sys::read_file(files.known_hosts) == line) return;
     const std::string fresh = files.known_hosts + ".new";
     Fd file = sys::open_file(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
@@ -53,7 +53,7 @@ void write_known_hosts(const plan::SshFiles& files) {
 
 }  // namespace
 
-void make_ssh_keys(const plan::SshFiles& files) {
+void make_ssh_keys(const SshFiles& files) {
     sys::make_directories(files.folder, 0700);
     if (::chmod(files.folder.c_str(), 0700) != 0) throw SysError(cat("closing the folder ", files.folder));
     Fd file = sys::open_file(files.folder + "/lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);

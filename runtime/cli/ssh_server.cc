@@ -33,9 +33,9 @@ std::string sshd_program() try {
 }
 
 /// One socket as its input and output: what comes from srun are pipes, which some releases of sshd do not take.
-Pid start_sshd(const plan::SshServer& server, int socket) {
+Pid start_sshd(const SshServer& server, int socket) {
     std::string program = sshd_program();
-    std::vector<std::string> words = plan::sshd_words(server);
+    std::vector<std::string> words = sshd_words(server);
     std::vector<char*> arguments = {program.data()};
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -75,10 +75,10 @@ int serve_ssh(const JobContainer& container) {
     if (caller.user.empty())
         throw Error(cat("serving ssh in a job: the node has no account of the number ", caller.uid,
                         ", which sshd needs; use berth exec --job"));
-    plan::SshFiles files(caller.home);
+    SshFiles files(caller.home);
     make_ssh_keys(files);
     // The session's environment is this process's, which sshd does not pass on.
-    std::string session = cat(plan::shell_word(own_program_path()), " enter --session-of ", ::getpid(), " ",
+    std::string session = cat(shell_word(own_program_path()), " enter --session-of ", ::getpid(), " ",
                               container.step);
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw SysError("serving ssh in a job");

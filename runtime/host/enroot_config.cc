@@ -7,7 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 
 namespace berth {
 
@@ -23,12 +23,12 @@ class Reader {
     std::vector<std::string> read() {
         std::vector<std::string> variables;
         each_file("environ.d", ".env", [&](const std::string& text, const std::string&) {
-            for (std::string& line : plan::enroot_environment(text, value_)) variables.push_back(with_percent(line));
+            for (std::string& line : enroot::variable_lines(text, value_)) variables.push_back(with_percent(line));
         });
         std::vector<std::string>& of_site = site_.site.environment;
         of_site.insert(of_site.begin(), variables.begin(), variables.end());
         each_file("mounts.d", ".fstab", [this](const std::string& text, const std::string& path) {
-            for (const plan::FstabLine& line : plan::enroot_mounts(text, value_)) add(line, path);
+            for (const enroot::FstabLine& line : enroot::mount_lines(text, value_)) add(line, path);
         });
         return std::move(notes_);
     }
@@ -57,7 +57,7 @@ class Reader {
         return false;
     }
 
-    void add(const plan::FstabLine& line, const std::string& path) {
+    void add(const enroot::FstabLine& line, const std::string& path) {
         std::string place = cat(printable(path, 4096), ":", line.number);
         if (line.left_out.empty())
             site_.site.found_mounts.push_back({line.mount, cat("site.enroot_config, ", place), line.of_variable});
@@ -73,7 +73,7 @@ class Reader {
     }
 
     plan::Site& site_;
-    plan::VariableValue value_;
+    enroot::VariableValue value_;
     std::vector<std::string> notes_;
 };
 

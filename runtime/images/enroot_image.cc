@@ -6,7 +6,7 @@
 #include "runtime/base/environment.hh"
 #include "runtime/base/text.hh"
 #include "runtime/plan/edit_list.hh"
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 
 namespace berth {
 
@@ -25,7 +25,7 @@ std::optional<std::string> path_inside(const std::string& source) {
 }
 
 /// Adds the mount of a line; else says why it is none.
-std::string add_line(plan::EditList& edits, const plan::FstabLine& line) {
+std::string add_line(plan::EditList& edits, const enroot::FstabLine& line) {
     using Kind = plan::MountRequest::Kind;
     if (!line.left_out.empty()) return line.left_out;
     const plan::MountRequest& wanted = line.mount;
@@ -54,11 +54,11 @@ class Reader {
   public:
     explicit Reader(const std::function<void(const std::string&)>& warn) : warn_(warn) {}
 
-    plan::ContainerEdits edits_of(const std::string& text, const plan::VariableValue& value) {
+    plan::ContainerEdits edits_of(const std::string& text, const enroot::VariableValue& value) {
         plan::ContainerEdits out;
         out.vendor = "fstab";
         plan::EditList edits(out.edits);
-        for (const plan::FstabLine& line : plan::enroot_mounts(text, value)) {
+        for (const enroot::FstabLine& line : enroot::mount_lines(text, value)) {
             std::string why = out.edits.size() < mounts_limit ? add_line(edits, line)
                                                               : cat("more than ", mounts_limit, " mounts");
             if (why.empty())
@@ -84,7 +84,7 @@ class Reader {
     size_t left_out_ = 0;
 };
 
-plan::VariableValue value_in_start(const std::vector<std::string>& environment) {
+enroot::VariableValue value_in_start(const std::vector<std::string>& environment) {
     return [&environment](const std::string& name) {
         return name == "ENROOT_ROOTFS" ? std::string(root_mark) : value_in(environment, name);
     };
@@ -98,7 +98,7 @@ plan::ImageConfig config_at_start(const ContainerImage& image, const std::vector
     auto value = [&](const std::string& name) { return value_in(environment, name); };
     std::vector<std::string> expanded;
     for (const std::string& text : out.env) {
-        std::string replaced = plan::with_variables(text, value);
+        std::string replaced = enroot::with_variables(text, value);
         if (replaced == text || !replaced.ends_with('=')) expanded.push_back(std::move(replaced));
     }
     out.env = std::move(expanded);

@@ -6,7 +6,6 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/plan/loader_cache.hh"
 #include "runtime/request/mount_request.hh"
 #include "runtime/request/origin.hh"
 
@@ -75,6 +74,16 @@ struct AccountLine {
 struct DropIn {
     std::string path;
     std::string content;
+};
+
+/// A library as the loader finds it.
+struct CachedLibrary {
+    int32_t flags = 0;  ///< kind and architecture, see loader_flags() of host/loader_cache
+    std::string name;   ///< what a program asks for: "libcuda.so.1"
+    std::string path;   ///< absolute
+    uint32_t osversion = 0;
+    uint64_t hwcap = 0;
+    bool operator==(const CachedLibrary&) const = default;
 };
 
 /// Libraries that the dynamic loader is to find: added to /etc/ld.so.cache, where they take the place of those of the

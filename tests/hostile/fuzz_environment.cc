@@ -9,7 +9,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
 #include "runtime/images/sif_environment.hh"
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 #include "runtime/plan/job_environment.hh"
 #include "runtime/plan/plan.hh"
 #include "runtime/request/carried.hh"
@@ -119,12 +119,12 @@ void run_values(std::string_view input) {
 
 /// A site's environ.d and mounts.d, and the variables of the job that they name.
 void run_enroot_files(std::string_view input) {
-    plan::VariableValue value = [&](const std::string& name) { return std::string(input.substr(0, name.size())); };
-    for (const std::string& text : plan::enroot_environment(input, value))
+    enroot::VariableValue value = [&](const std::string& name) { return std::string(input.substr(0, name.size())); };
+    for (const std::string& text : enroot::variable_lines(input, value))
         must(text.find('=') != text.npos && text[0] != '=' && text.find('\0') == text.npos &&
                  !text.starts_with("ENROOT_"),
              "what is no variable is one");
-    for (const plan::FstabLine& line : plan::enroot_mounts(input, value)) {
+    for (const enroot::FstabLine& line : enroot::mount_lines(input, value)) {
         must(line.number > 0, "a line has no number");
         must(line.left_out.find('\n') == line.left_out.npos, "a reason has more than a line");
         if (!line.left_out.empty()) continue;

@@ -229,7 +229,7 @@ TEST_CASE("libraries of the driver are there, linked, and known to the loader; p
         return run_task(container, [&] {
             std::string cached;
             for (const plan::CachedLibrary& library :
-                 plan::parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
+                 parse_loader_cache(slurp("/etc/ld.so.cache"), "cache").libraries)
                 if (library.name.starts_with("libcuda")) cached += library.path + " ";
             return in_order({slurp(folder + "libcuda.so.1"), std::filesystem::read_symlink(folder + "libcuda.so"),
                              cached, slurp("/usr/bin/nvidia-smi"), write_to("/usr/bin/nvidia-smi", "x"),

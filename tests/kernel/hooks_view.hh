@@ -81,8 +81,8 @@ inline std::string loaded() {
                    ? musl
                    : "a file without the folder";
     if (!std::filesystem::exists(cache)) return "none";
-    for (const plan::CachedLibrary& library : plan::parse_loader_cache(slurp(cache), "cache").libraries)
-        if (library.name == "libcuda.so.1" && library.flags == plan::loader_flags())
+    for (const plan::CachedLibrary& library : parse_loader_cache(slurp(cache), "cache").libraries)
+        if (library.name == "libcuda.so.1" && library.flags == loader_flags())
             return std::filesystem::exists(library.path) ? library.path : "a name of nothing";
     return "none";
 }

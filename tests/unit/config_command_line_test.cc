@@ -206,7 +206,7 @@ TEST_CASE("command line: berth exec takes the name of a container, or a job", "[
     }
     struct OfJob {
         Texts words, command;
-        plan::JobTarget target;
+        cli::JobTarget target;
         std::string node;
     };
     for (const OfJob& one :

@@ -174,7 +174,7 @@ Libraries libraries_of(const plan::ContainerEdits& made) {
     for (const plan::Edit& edit : made.edits) {
         if (const auto* loader = std::get_if<plan::LoaderLibraries>(&edit.action))
             for (const plan::CachedLibrary& one : loader->libraries)
-                out.names += cat(one.name, one.flags == plan::loader_flags() ? "" : "(32)", "=", one.path, " ");
+                out.names += cat(one.name, one.flags == loader_flags() ? "" : "(32)", "=", one.path, " ");
         if (const auto* link = std::get_if<plan::Symlink>(&edit.action))
             if (edit.reason == "a name of a library") out.links += cat(link->path, "->", link->target, " ");
     }

@@ -26,7 +26,7 @@ std::string loaded(const plan::ContainerEdits& made) {
         const auto* added = std::get_if<plan::LoaderLibraries>(&edit.action);
         if (added && !added->musl_path.empty()) return added->musl_path;
         for (const plan::CachedLibrary& library : added ? added->libraries : std::vector<plan::CachedLibrary>())
-            if (library.name == "libcuda.so.1" && library.flags == plan::loader_flags()) return library.path;
+            if (library.name == "libcuda.so.1" && library.flags == loader_flags()) return library.path;
     }
     return "none";
 }

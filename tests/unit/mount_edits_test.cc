@@ -7,7 +7,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/mount/rootfs/edits.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 #include "tests/catch.hh"
 #include "tests/fixtures/fake_host.hh"
 
@@ -20,7 +20,7 @@ constexpr int rounds = 300;
 /// One of two containers over `folder`, which start again and again, each with a library and a link of its own.
 std::string start_often(const std::string& folder, const std::string& own) {
     plan::LoaderLibraries libraries;
-    libraries.libraries = {{.flags = plan::loader_flags(), .name = "libcuda.so.1", .path = own}};
+    libraries.libraries = {{.flags = loader_flags(), .name = "libcuda.so.1", .path = own}};
     std::vector<plan::Edit> edits = {{libraries, "hook nvidia", "a test"},
                                      {plan::Symlink{"/etc/link", own, true}, "hook nvidia", "a test"}};
     try {
@@ -35,7 +35,7 @@ std::string start_often(const std::string& folder, const std::string& own) {
 
 /// What a program of either would find wrong.
 std::string trouble_in(const std::string& folder) try {
-    plan::LoaderCache cache = plan::parse_loader_cache(sys::read_file(folder + "/etc/ld.so.cache", 1 << 20), "cache");
+    LoaderCache cache = parse_loader_cache(sys::read_file(folder + "/etc/ld.so.cache", 1 << 20), "cache");
     if (cache.libraries.size() != 1) return "another count of libraries";
     char text[100];
     return ::readlink((folder + "/etc/link").c_str(), text, sizeof text) > 0 ? "" : "no link";

@@ -13,6 +13,7 @@
 #include "runtime/base/random_word.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
+#include "runtime/host/loader_cache.hh"
 #include "runtime/mount/rootfs/skeleton.hh"
 
 namespace berth::mount {
@@ -119,18 +120,18 @@ class Executor {
         const std::string path = "/etc/ld.so.cache";
         Root::Place place = root_.place(path, true);
         if (place.name.empty() || !place.own) return;
-        plan::LoaderCache cache;
+        LoaderCache cache;
         std::string bytes;
         if (exists(place)) {
             bytes = small_file(place, path, loader_cache_limit);
             // A cache that cannot be read is of no use to the loader of the image either.
             try {
-                cache = plan::parse_loader_cache(bytes, path);
+                cache = parse_loader_cache(bytes, path);
             } catch (const Error&) {
             }
         }
-        plan::add_libraries(cache, added.libraries);
-        std::string changed = plan::loader_cache_bytes(std::move(cache));
+        add_libraries(cache, added.libraries);
+        std::string changed = loader_cache_bytes(std::move(cache));
         if (changed != bytes) replace_file(place, path, changed);
     }
 

@@ -9,7 +9,6 @@
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
 #include "runtime/images/file.hh"
-#include "runtime/plan/ssh.hh"
 #include "runtime/squash/index/tree_data.hh"
 
 namespace berth::pull {
@@ -42,7 +41,7 @@ std::vector<squash::AddedFile> enroot_files(const plan::ImageConfig& config) {
     if (config.entrypoint == enroot_script) return {{"etc/environment", environment}};
     std::string rc;
     if (!config.working_dir.empty()) {
-        std::string directory = plan::shell_word(config.working_dir);
+        std::string directory = shell_word(config.working_dir);
         rc += cat("mkdir -p ", directory, " 2> /dev/null\ncd ", directory, " && unset OLDPWD || exit 1\n\n");
     }
     rc += cat("if [ -s /etc/rc.local ]; then\n    . /etc/rc.local\nfi\n\nif [ $# -gt 0 ]; then\n    exec",

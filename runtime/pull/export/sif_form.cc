@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/text.hh"
-#include "runtime/plan/ssh.hh"
 #include "runtime/request/expand.hh"
 
 namespace berth::pull {
@@ -119,7 +118,7 @@ int64_t time_of(const std::string& text) {
 
 std::string shell_words(const std::vector<std::string>& words) {
     std::string out;
-    for (const std::string& word : words) out += " " + plan::shell_word(word);
+    for (const std::string& word : words) out += " " + shell_word(word);
     return out;
 }
 

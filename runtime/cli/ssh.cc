@@ -1,15 +1,15 @@
-#include "runtime/plan/ssh.hh"
+#include "runtime/cli/ssh.hh"
 
 #include <algorithm>
 
 #include "runtime/base/text.hh"
 
-namespace berth::plan {
+namespace berth::cli {
 
 namespace {
 
 /// A path as one word of sshd_config(5) and ssh_config(5). In some of their values a percent sign begins a token.
-std::string quoted(const std::string& path, bool has_tokens = true) {
+std::string config_word(const std::string& path, bool has_tokens = true) {
     std::string out = "\"";
     for (char c : path) {
         if (c == '%' && has_tokens) out += '%';
@@ -46,8 +46,9 @@ SshFiles::SshFiles(const std::string& home)
 
 std::vector<std::string> sshd_words(const SshServer& server) {
     std::vector<std::string> settings = {
-        "HostKey=" + quoted(server.files.host_key, false),
-        cat("AuthorizedKeysFile=.ssh/authorized_keys .ssh/authorized_keys2 ", quoted(server.files.user_key + ".pub")),
+        "HostKey=" + config_word(server.files.host_key, false),
+        cat("AuthorizedKeysFile=.ssh/authorized_keys .ssh/authorized_keys2 ",
+            config_word(server.files.user_key + ".pub")),
         "ForceCommand=" + server.session,
         "AllowUsers=" + server.account,
         "AuthenticationMethods=publickey",
@@ -102,12 +103,6 @@ std::vector<std::string> session_command(const std::string& shell, const std::st
     return {program, "-c", command};
 }
 
-std::string shell_word(const std::string& text) {
-    std::string out = "'";
-    for (char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
-    return out + "'";
-}
-
 std::string ssh_config(const SshConfig& config) {
     std::string name = "berth-" + config.target.text(), out;
     for (const std::string& node : config.nodes) {
@@ -117,12 +112,12 @@ std::string ssh_config(const SshConfig& config) {
         out += cat(config.program, " exec --job ", config.target.text(), " --node ", node, " --ssh-server\n");
         out += cat("    User ", config.account, "\n    HostKeyAlias ", ssh_host_alias, "\n");
         if (config.login.empty())
-            out += cat("    UserKnownHostsFile ", quoted(config.files.known_hosts),
-                       "\n    StrictHostKeyChecking yes\n    IdentityFile ", quoted(config.files.user_key), "\n");
+            out += cat("    UserKnownHostsFile ", config_word(config.files.known_hosts),
+                       "\n    StrictHostKeyChecking yes\n    IdentityFile ", config_word(config.files.user_key), "\n");
         else
             out += "    StrictHostKeyChecking accept-new\n";
     }
     return out;
 }
 
-}  // namespace berth::plan
+}  // namespace berth::cli

@@ -3,11 +3,10 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/sys.hh"
 #include "runtime/base/text.hh"
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::plan;
 
 TEST_CASE("loader cache: what is written is read again, in the loader's order", "[plan][hooks]") {
     LoaderCache cache;
@@ -20,7 +19,7 @@ TEST_CASE("loader cache: what is written is read again, in the loader's order", 
     LoaderCache again = parse_loader_cache(loader_cache_bytes(cache), "ld.so.cache");
     CHECK(again.hwcaps == cache.hwcaps);
     std::string order;
-    for (const CachedLibrary& library : again.libraries) order += library.path + " ";
+    for (const plan::CachedLibrary& library : again.libraries) order += library.path + " ";
     CHECK(order ==
           "/usr/lib/glibc-hwcaps/x86-64-v3/libb.so.10 /usr/lib/libb.so.10 /usr/lib32/libb.so.10 /usr/lib/libb.so.2 "
           "/usr/lib/liba.so.1 ");

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace berth::plan {
+namespace berth::cli {
 
 /// JOB[.STEP] of a command line.
 struct JobTarget {
@@ -64,4 +64,4 @@ bool binds_tasks(std::string_view settings);
 /// job around this one has set. Where Slurm is found (SLURM_CONF, SLURM_JWT) stays.
 bool steers_srun(std::string_view variable);
 
-}  // namespace berth::plan
+}  // namespace berth::cli

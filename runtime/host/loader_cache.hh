@@ -6,22 +6,14 @@
 #include <string_view>
 #include <vector>
 
-namespace berth::plan {
+#include "runtime/plan/edit.hh"
 
-/// A library as the loader finds it.
-struct CachedLibrary {
-    int32_t flags = 0;  ///< kind and architecture, see loader_flags()
-    std::string name;   ///< what a program asks for: "libcuda.so.1"
-    std::string path;   ///< absolute
-    uint32_t osversion = 0;
-    uint64_t hwcap = 0;
-    bool operator==(const CachedLibrary&) const = default;
-};
+namespace berth {
 
 /// The content of a cache file. Source of the format: glibc's sysdeps/generic/dl-cache.h (magic "glibc-ld.so.cache",
 /// version 1.1).
 struct LoaderCache {
-    std::vector<CachedLibrary> libraries;  ///< in the order of the file
+    std::vector<plan::CachedLibrary> libraries;  ///< in the order of the file
     std::vector<std::string> hwcaps;       ///< names of glibc-hwcaps folders, which `hwcap` of a library counts
     bool operator==(const LoaderCache&) const = default;
 };
@@ -38,9 +30,9 @@ LoaderCache parse_loader_cache(std::string_view bytes, const std::string& what);
 std::string loader_cache_bytes(LoaderCache cache);
 
 /// Adds `libraries`; what has the name and the kind of one of them is left out.
-void add_libraries(LoaderCache& cache, const std::vector<CachedLibrary>& libraries);
+void add_libraries(LoaderCache& cache, const std::vector<plan::CachedLibrary>& libraries);
 
 /// How the loader compares names: as bytes, but runs of digits as numbers.
 int compare_library_names(std::string_view one, std::string_view other);
 
-}  // namespace berth::plan
+}  // namespace berth

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/running_job.hh"
+#include "runtime/cli/running_job.hh"
 
-namespace berth::plan {
+namespace berth::cli {
 
 /// Where a user's keys are, in `home`: the host key of sshd, and a key of the user's for ssh where there is no other.
 struct SshFiles {
@@ -38,9 +38,6 @@ std::vector<std::string> session_environment(std::vector<std::string> step, cons
 /// `shell` is the container's SHELL (empty: /bin/sh); `command` what ssh was given, empty for none.
 std::vector<std::string> session_command(const std::string& shell, const std::string& command);
 
-/// `text` as one word of a shell.
-std::string shell_word(const std::string& text);
-
 struct SshConfig {
     JobTarget target;
     std::vector<std::string> nodes;
@@ -52,4 +49,4 @@ struct SshConfig {
 /// Blocks for ssh_config(5): `berth-JOB` for the first node, `berth-JOB-NODE` for each.
 std::string ssh_config(const SshConfig& config);
 
-}  // namespace berth::plan
+}  // namespace berth::cli

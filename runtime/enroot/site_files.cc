@@ -1,4 +1,4 @@
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include "runtime/request/mount_flags.hh"
 #include "runtime/request/mounts.hh"
 
-namespace berth::plan {
+namespace berth::enroot {
 
 namespace {
 
@@ -44,8 +44,8 @@ std::vector<std::string> fields_of(const std::string& line) {
 
 bool is_option(const std::string& field) {
     if (field.find(',') != std::string::npos) return true;
-    MountRequest any;
-    return field == "x-detach" || field == "x-move" || field == "remount" || apply_mount_flag(any, field).empty();
+    plan::MountRequest any;
+    return field == "x-detach" || field == "x-move" || field == "remount" || plan::apply_mount_flag(any, field).empty();
 }
 
 /// Source, target, type and options, guessed as Enroot does where there are fewer.
@@ -73,12 +73,12 @@ bool means_nothing(const std::string& option) {
     return option.empty() || option == "silent" || option == "loud" || option == "suid" || option == "dev";
 }
 
-std::string apply_options(MountRequest& mount, const std::string& options) {
+std::string apply_options(plan::MountRequest& mount, const std::string& options) {
     if (std::string why = take_kind(mount, split(options, ',')); !why.empty()) return why;
     for (const std::string& option : split(options, ',')) {
         if (means_nothing(option)) continue;
         if (option == "remount" || option == "x-move") return cat("the option '", option, "' is not possible");
-        if (std::string why = apply_mount_flag(mount, option); !why.empty()) return why;
+        if (std::string why = plan::apply_mount_flag(mount, option); !why.empty()) return why;
     }
     return {};
 }
@@ -88,9 +88,9 @@ bool is_one_of(const std::string& text, std::initializer_list<const char*> list)
 }
 
 /// Made for every container: see plan/system_edits.
-bool has_anyway(const MountRequest& mount) {
+bool has_anyway(const plan::MountRequest& mount) {
     const std::string& target = mount.target;
-    if (mount.kind == MountRequest::Kind::tmpfs)
+    if (mount.kind == plan::MountRequest::Kind::tmpfs)
         return is_one_of(target, {"/tmp", "/run", "/var/run", "/var/lock", "/run/lock"});
     return is_one_of(target, {"/proc", "/sys", "/dev"}) ||
            (mount.source == target &&
@@ -99,16 +99,16 @@ bool has_anyway(const MountRequest& mount) {
 
 FstabLine line_of(const Entry& entry) {
     FstabLine out;
-    MountRequest& mount = out.mount;
+    plan::MountRequest& mount = out.mount;
     bool detach = std::ranges::count(split(entry.options, ','), "x-detach") > 0;
-    mount.kind = entry.type == "tmpfs"      ? MountRequest::Kind::tmpfs
-                 : detach                   ? MountRequest::Kind::umount
-                 : entry.type == "squashfs" ? MountRequest::Kind::squashfs
-                                            : MountRequest::Kind::bind;
-    bool of_node = mount.kind == MountRequest::Kind::bind || mount.kind == MountRequest::Kind::squashfs;
+    mount.kind = entry.type == "tmpfs"      ? plan::MountRequest::Kind::tmpfs
+                 : detach                   ? plan::MountRequest::Kind::umount
+                 : entry.type == "squashfs" ? plan::MountRequest::Kind::squashfs
+                                            : plan::MountRequest::Kind::bind;
+    bool of_node = mount.kind == plan::MountRequest::Kind::bind || mount.kind == plan::MountRequest::Kind::squashfs;
     if (of_node) mount.source = entry.source;
-    mount.read_only = mount.kind == MountRequest::Kind::squashfs;
-    mount.target = normalised("/" + entry.target);
+    mount.read_only = mount.kind == plan::MountRequest::Kind::squashfs;
+    mount.target = plan::normalised("/" + entry.target);
     if (entry.target.empty()) {
         out.left_out = "it has no target";
     } else if (entry.type != "none" && entry.type != "tmpfs" && entry.type != "bind" &&
@@ -120,7 +120,7 @@ FstabLine line_of(const Entry& entry) {
     } else {
         out.left_out = apply_options(mount, entry.options);
     }
-    if (out.left_out.empty() && !has_anyway(mount)) out.left_out = forbidden_target(mount.target);
+    if (out.left_out.empty() && !has_anyway(mount)) out.left_out = plan::forbidden_target(mount.target);
     return out;
 }
 
@@ -141,7 +141,7 @@ std::string with_variables(std::string_view text, const VariableValue& value) {
     return out;
 }
 
-std::vector<std::string> enroot_environment(std::string_view text, const VariableValue& value) {
+std::vector<std::string> variable_lines(std::string_view text, const VariableValue& value) {
     std::vector<std::string> out;
     for (const std::string& line : split(text, '\n')) {
         std::string replaced = with_variables(line, value);
@@ -160,7 +160,7 @@ std::vector<std::string> enroot_environment(std::string_view text, const Variabl
     return out;
 }
 
-std::vector<FstabLine> enroot_mounts(std::string_view text, const VariableValue& value) {
+std::vector<FstabLine> mount_lines(std::string_view text, const VariableValue& value) {
     std::vector<FstabLine> out;
     unsigned number = 0;
     for (const std::string& line : split(text, '\n')) {
@@ -177,4 +177,4 @@ std::vector<FstabLine> enroot_mounts(std::string_view text, const VariableValue&
     return out;
 }
 
-}  // namespace berth::plan
+}  // namespace berth::enroot

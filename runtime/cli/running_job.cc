@@ -1,4 +1,4 @@
-#include "runtime/plan/running_job.hh"
+#include "runtime/cli/running_job.hh"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "runtime/base/text.hh"
 #include "runtime/request/names.hh"
 
-namespace berth::plan {
+namespace berth::cli {
 
 namespace {
 
@@ -45,7 +45,7 @@ JobTarget parse_job_target(std::string_view text) {
     };
     if (!is_job(text.substr(0, dot))) fail(0);
     if (dot == text.size()) return {std::string(text), ""};
-    if (!is_step_name(cat("1", text.substr(dot))) || text.size() - dot > 12) fail(dot + 1);
+    if (!plan::is_step_name(cat("1", text.substr(dot))) || text.size() - dot > 12) fail(dot + 1);
     return {std::string(text.substr(0, dot)), std::string(text.substr(dot + 1))};
 }
 
@@ -121,4 +121,4 @@ bool steers_srun(std::string_view variable) {
                        [&](std::string_view prefix) { return variable.starts_with(prefix); });
 }
 
-}  // namespace berth::plan
+}  // namespace berth::cli

@@ -8,7 +8,7 @@
 
 #include "runtime/request/mount_request.hh"
 
-namespace berth::plan {
+namespace berth::enroot {
 
 /// The value of a variable; empty when it is not set.
 using VariableValue = std::function<std::string(const std::string& name)>;
@@ -18,18 +18,18 @@ std::string with_variables(std::string_view text, const VariableValue& value);
 
 /// NAME=VALUE of each line that is one: no comment, no ENROOT_*, without quotes around the value. A line whose value is
 /// nothing but variables that are not set is left out.
-std::vector<std::string> enroot_environment(std::string_view text, const VariableValue& value);
+std::vector<std::string> variable_lines(std::string_view text, const VariableValue& value);
 
 /// A line of a fstab.
 struct FstabLine {
     unsigned number = 0;  ///< from 1
-    MountRequest mount;
+    plan::MountRequest mount;
     bool of_variable = false;  ///< a variable is in its source
     std::string left_out;      ///< why it is no mount here; empty: it is one
 };
 
 /// Comments, empty lines, and what every container has anyway (/proc, /sys, /dev, a fresh /tmp, /etc/hosts) are no
 /// lines.
-std::vector<FstabLine> enroot_mounts(std::string_view text, const VariableValue& value);
+std::vector<FstabLine> mount_lines(std::string_view text, const VariableValue& value);
 
-}  // namespace berth::plan
+}  // namespace berth::enroot

@@ -1,11 +1,11 @@
 // Enroot's environ.d and mounts.d, as a site's tools write them.
-#include "runtime/plan/enroot_files.hh"
+#include "runtime/enroot/site_files.hh"
 
 #include "runtime/base/text.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::plan;
+using namespace berth::enroot;
 
 namespace {
 
@@ -17,12 +17,12 @@ std::string value(const std::string& name) {
 
 /// "SOURCE>TARGET FLAGS" of a line that is a mount, and why it is none.
 std::string text_of(const FstabLine& line) {
-    const MountRequest& mount = line.mount;
+    const plan::MountRequest& mount = line.mount;
     if (!line.left_out.empty()) return cat(line.number, " not: ", line.left_out);
-    std::string out = mount.kind == MountRequest::Kind::tmpfs    ? "tmpfs"
-                      : mount.kind == MountRequest::Kind::umount ? "umount"
+    std::string out = mount.kind == plan::MountRequest::Kind::tmpfs    ? "tmpfs"
+                      : mount.kind == plan::MountRequest::Kind::umount ? "umount"
                                                                  : mount.source;
-    if (mount.kind == MountRequest::Kind::squashfs) out += " squashfs";
+    if (mount.kind == plan::MountRequest::Kind::squashfs) out += " squashfs";
     out += cat(">", mount.target, mount.read_only ? " ro" : "", mount.no_exec ? " noexec" : "",
                mount.optional ? " nofail" : "", mount.recursive ? "" : " bind", line.of_variable ? " variable" : "");
     for (const auto& [key, text] : mount.options) out += cat(" ", key, "=", text);
@@ -31,7 +31,7 @@ std::string text_of(const FstabLine& line) {
 
 std::vector<std::string> mounts_of(const std::string& text) {
     std::vector<std::string> out;
-    for (const FstabLine& line : enroot_mounts(text, value)) out.push_back(text_of(line));
+    for (const FstabLine& line : mount_lines(text, value)) out.push_back(text_of(line));
     return out;
 }
 
@@ -45,7 +45,7 @@ TEST_CASE("enroot files: ${NAME} is replaced, as by envsubst, and nothing else",
 }
 
 TEST_CASE("enroot files: lines of environ.d are variables as Enroot formats them", "[plan][enroot]") {
-    CHECK(enroot_environment("# a comment\n\n  A=1\nB=\"two words\"  \nC='x'\nENROOT_X=1\n1D=2\nnothing\nE=${HOME}/e\n"
+    CHECK(variable_lines("# a comment\n\n  A=1\nB=\"two words\"  \nC='x'\nENROOT_X=1\n1D=2\nnothing\nE=${HOME}/e\n"
                              "NCCL_IB_HCA=mlx5_0,mlx5_1\nTERM=${TERM}\nEMPTY=\n",
                              value) == std::vector<std::string>{"A=1", "B=two words", "C=x", "E=/home/alice/e",
                                                                 "NCCL_IB_HCA=mlx5_0,mlx5_1", "EMPTY="});

@@ -1,4 +1,4 @@
-#include "runtime/plan/loader_cache.hh"
+#include "runtime/host/loader_cache.hh"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "runtime/base/error.hh"
 #include "runtime/base/text.hh"
 
-namespace berth::plan {
+namespace berth {
 
 namespace {
 
@@ -23,9 +23,9 @@ constexpr uint32_t hwcaps_tag = 1, section_limit = 16, hwcaps_limit = 1024;
 constexpr uint8_t little_endian = 2;
 constexpr size_t text_limit = 64 << 20;
 
-class Reader {
+class CacheReader {
   public:
-    Reader(std::string_view bytes, const std::string& what) : bytes_(bytes), what_(what) {}
+    CacheReader(std::string_view bytes, const std::string& what) : bytes_(bytes), what_(what) {}
 
     [[noreturn]] void refuse(const char* why) const { throw Error(cat("reading ", what_, ": ", why)); }
 
@@ -63,7 +63,7 @@ std::string_view without_old_part(std::string_view bytes) {
     return start < bytes.size() ? bytes.substr(start) : std::string_view();
 }
 
-std::vector<std::string> read_hwcaps(Reader& in) {
+std::vector<std::string> read_hwcaps(CacheReader& in) {
     std::vector<std::string> out;
     uint32_t at = in.number<uint32_t>(32);
     if (at == 0) return out;
@@ -104,7 +104,7 @@ class Texts {
 
 /// The loader searches by halves in descending order; libraries of one name have the greatest flags and processor
 /// first.
-bool stands_before(const CachedLibrary& one, const CachedLibrary& other) {
+bool stands_before(const plan::CachedLibrary& one, const plan::CachedLibrary& other) {
     if (int order = compare_library_names(one.name, other.name); order != 0) return order > 0;
     if (one.flags != other.flags) return one.flags > other.flags;
     return one.hwcap > other.hwcap;
@@ -151,7 +151,7 @@ int compare_library_names(std::string_view one, std::string_view other) {
 
 LoaderCache parse_loader_cache(std::string_view bytes, const std::string& what) {
     bytes = without_old_part(bytes);
-    Reader in(bytes, what);
+    CacheReader in(bytes, what);
     if (!bytes.starts_with(magic)) in.refuse("it is no cache of glibc's loader in a known format");
     uint32_t count = in.number<uint32_t>(20);
     if (bytes.size() < header_size || count > (bytes.size() - header_size) / entry_size) in.refuse("it ends too early");
@@ -159,7 +159,7 @@ LoaderCache parse_loader_cache(std::string_view bytes, const std::string& what) 
     out.libraries.reserve(count);
     for (uint32_t i = 0; i < count; ++i) {
         size_t at = header_size + i * entry_size;
-        CachedLibrary library;
+        plan::CachedLibrary library;
         library.flags = in.number<int32_t>(at);
         library.name = in.text(in.number<uint32_t>(at + 4));
         library.path = in.text(in.number<uint32_t>(at + 8));
@@ -175,7 +175,7 @@ std::string loader_cache_bytes(LoaderCache cache) {
     std::stable_sort(cache.libraries.begin(), cache.libraries.end(), stands_before);
     Texts texts(header_size + entry_size * cache.libraries.size());
     std::string entries, sections;
-    for (const CachedLibrary& library : cache.libraries) {
+    for (const plan::CachedLibrary& library : cache.libraries) {
         put(entries, library.flags);
         put(entries, texts.add(library.name));
         put(entries, texts.add(library.path));
@@ -200,11 +200,12 @@ std::string loader_cache_bytes(LoaderCache cache) {
     return out + sections;
 }
 
-void add_libraries(LoaderCache& cache, const std::vector<CachedLibrary>& libraries) {
+void add_libraries(LoaderCache& cache, const std::vector<plan::CachedLibrary>& libraries) {
     std::set<std::pair<std::string, int32_t>> added;
-    for (const CachedLibrary& library : libraries) added.insert({library.name, library.flags});
-    std::erase_if(cache.libraries, [&](const CachedLibrary& old) { return added.contains({old.name, old.flags}); });
+    for (const plan::CachedLibrary& library : libraries) added.insert({library.name, library.flags});
+    std::erase_if(cache.libraries,
+                  [&](const plan::CachedLibrary& old) { return added.contains({old.name, old.flags}); });
     cache.libraries.insert(cache.libraries.end(), libraries.begin(), libraries.end());
 }
 
-}  // namespace berth::plan
+}  // namespace berth

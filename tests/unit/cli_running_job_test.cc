@@ -1,14 +1,14 @@
 #include <algorithm>
 
 #include "runtime/base/error.hh"
-#include "runtime/plan/running_job.hh"
+#include "runtime/cli/running_job.hh"
 #include "tests/catch.hh"
 
 using namespace berth;
-using namespace berth::plan;
+using namespace berth::cli;
 using Catch::Contains;
 
-TEST_CASE("a job is written as JOB or JOB.STEP", "[plan][job]") {
+TEST_CASE("a job is written as JOB or JOB.STEP", "[cli][job]") {
     CHECK(parse_job_target("1234") == JobTarget{"1234", ""});
     CHECK(parse_job_target("1234_7") == JobTarget{"1234_7", ""});
     CHECK(parse_job_target("1234.0") == JobTarget{"1234", "0"});
@@ -21,7 +21,7 @@ TEST_CASE("a job is written as JOB or JOB.STEP", "[plan][job]") {
     }
 }
 
-TEST_CASE("squeue's lines are taken apart, and others left out", "[plan][job]") {
+TEST_CASE("squeue's lines are taken apart, and others left out", "[cli][job]") {
     CHECK(parse_queue("12|12|RUNNING|2001|n[1-2]\n\nslurm_load_jobs error\nx|12|RUNNING|2001|n1\n"
                       "13|9_[1-3]|PENDING|2001|\n") ==
           std::vector<QueuedJob>{{"12", "12", "RUNNING", "2001", "n[1-2]"}, {"13", "9_[1-3]", "PENDING", "2001", ""}});
@@ -40,7 +40,7 @@ QueuedJob found(const std::vector<QueuedJob>& queue, const char* job) {
 
 }  // namespace
 
-TEST_CASE("the job that is meant runs and is the caller's", "[plan][job]") {
+TEST_CASE("the job that is meant runs and is the caller's", "[cli][job]") {
     std::vector<QueuedJob> queue = {{"12", "12", "RUNNING", "2001", "n[1-2]"}};
     CHECK(found(queue, "12") == queue[0]);
     CHECK_THROWS_WITH(found({}, "12"), Contains("knows none of that number"));
@@ -51,7 +51,7 @@ TEST_CASE("the job that is meant runs and is the caller's", "[plan][job]") {
         CHECK_THROWS_WITH(found({{"12", "12", state, "2001", "n1"}}, "12"), Contains("has ended"));
 }
 
-TEST_CASE("a task of a job array is meant by its name, by its number, or as the only one that runs", "[plan][job]") {
+TEST_CASE("a task of a job array is meant by its name, by its number, or as the only one that runs", "[cli][job]") {
     CHECK(found(array, "20_2").id == "21");
     CHECK(found(array, "22").id == "22");
     CHECK_THROWS_WITH(found(array, "20_1"), Contains("has ended"));
@@ -63,7 +63,7 @@ TEST_CASE("a task of a job array is meant by its name, by its number, or as the 
     CHECK(found(whole, "30").id == "31");
 }
 
-TEST_CASE("the node is the one that was asked for, or the first", "[plan][job]") {
+TEST_CASE("the node is the one that was asked for, or the first", "[cli][job]") {
     JobTarget target{"12", ""};
     CHECK(node_of_job({"n1", "n2"}, "", target) == "n1");
     CHECK(node_of_job({"n1", "n2"}, "n2", target) == "n2");
@@ -71,7 +71,7 @@ TEST_CASE("the node is the one that was asked for, or the first", "[plan][job]")
     CHECK_THROWS_AS(node_of_job({}, "", target), Error);
 }
 
-TEST_CASE("srun's step shares the job's resources, and its output comes as it is written", "[plan][job]") {
+TEST_CASE("srun's step shares the job's resources, and its output comes as it is written", "[cli][job]") {
     std::vector<std::string> words = srun_words({"12", "n2", false, true, {"/usr/bin/berth", "enter", "12", "ls"}});
     auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
     for (const char* word : {"--jobid=12", "--overlap", "--nodelist=n2", "--nodes=1", "--ntasks=1", "--unbuffered",
@@ -88,14 +88,14 @@ TEST_CASE("srun's step shares the job's resources, and its output comes as it is
     CHECK_FALSE(has("--cpu-bind=none"));
 }
 
-TEST_CASE("srun is told of binding only where tasks can be bound", "[plan][job]") {
+TEST_CASE("srun is told of binding only where tasks can be bound", "[cli][job]") {
     CHECK(binds_tasks("Configuration\nTaskEpilog = x\nTaskPlugin              = task/affinity,task/cgroup\nX = y\n"));
     CHECK_FALSE(binds_tasks("TaskPlugin              = task/none\nTaskPluginParam         = task/affinity\n"));
     CHECK_FALSE(binds_tasks("TaskPlugin              = task/cgroup\n"));
     CHECK_FALSE(binds_tasks(""));
 }
 
-TEST_CASE("variables that would make another step of it are left out", "[plan][job]") {
+TEST_CASE("variables that would make another step of it are left out", "[cli][job]") {
     for (const char* name : {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_CPU_BIND", "SRUN_CONTAINER", "SQUEUE_USERS",
                              "BERTH_CONTAINER_IMAGE", "PYXIS_CONTAINER_IMAGE", "SLURMD_NODENAME",
                              "_SLURM_SPANK_OPTION_berth_container_image", "SPANK_X"})

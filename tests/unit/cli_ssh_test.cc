@@ -1,9 +1,10 @@
 #include <algorithm>
 
-#include "runtime/plan/ssh.hh"
+#include "runtime/base/text.hh"
+#include "runtime/cli/ssh.hh"
 #include "tests/catch.hh"
 
-using namespace berth::plan;
+using namespace berth::cli;
 using Catch::Contains;
 
 namespace {
@@ -16,7 +17,7 @@ bool has(const Texts& words, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("ssh: the server takes its owner alone, by keys, and runs one command", "[plan][ssh]") {
+TEST_CASE("ssh: the server takes its owner alone, by keys, and runs one command", "[cli][ssh]") {
     Texts words = sshd_words({"alice", SshFiles("/home/a%b"), "'/usr/bin/berth' enter 12.0"});
     CHECK(Texts(words.begin(), words.begin() + 4) == Texts{"-i", "-e", "-f", "/dev/null"});
     for (const char* setting :
@@ -30,14 +31,14 @@ TEST_CASE("ssh: the server takes its owner alone, by keys, and runs one command"
     }
 }
 
-TEST_CASE("ssh: a session has the step's environment, and the terminal's of ssh", "[plan][ssh]") {
+TEST_CASE("ssh: a session has the step's environment, and the terminal's of ssh", "[cli][ssh]") {
     CHECK(session_environment({"A=1", "TERM=dumb", "LANG=C", "SSH_AUTH_SOCK=/tmp/x", "DISPLAY=:1", "SLURM_JOB_ID=12"},
                               {"TERM=xterm", "LANG=en", "LC_ALL=C", "PATH=/x", "SSH_TTY=/dev/pts/1",
                                "SSH_ORIGINAL_COMMAND=id", "SSH_CONNECTION=UNKNOWN 1 UNKNOWN 2"}) ==
           Texts{"A=1", "SLURM_JOB_ID=12", "TERM=xterm", "LANG=en", "LC_ALL=C", "SSH_CONNECTION=UNKNOWN 1 UNKNOWN 2"});
 }
 
-TEST_CASE("ssh: a session is a login shell, a command of the shell, or the image's sftp-server", "[plan][ssh]") {
+TEST_CASE("ssh: a session is a login shell, a command of the shell, or the image's sftp-server", "[cli][ssh]") {
     CHECK(session_command("/bin/bash", "") == Texts{"/bin/bash", "-l"});
     CHECK(session_command("", "") == Texts{"/bin/sh", "-l"});
     CHECK(session_command("/bin/bash", "id -un; echo 'x y'") == Texts{"/bin/bash", "-c", "id -un; echo 'x y'"});
@@ -47,12 +48,12 @@ TEST_CASE("ssh: a session is a login shell, a command of the shell, or the image
     CHECK_THAT(sftp[2], Contains("/usr/lib/openssh/sftp-server"));
 }
 
-TEST_CASE("ssh: words of a shell", "[plan][ssh]") {
-    CHECK(shell_word("/usr/bin/berth") == "'/usr/bin/berth'");
-    CHECK(shell_word("a'b c") == "'a'\\''b c'");
+TEST_CASE("ssh: words of a shell", "[cli][ssh]") {
+    CHECK(berth::shell_word("/usr/bin/berth") == "'/usr/bin/berth'");
+    CHECK(berth::shell_word("a'b c") == "'a'\\''b c'");
 }
 
-TEST_CASE("ssh: the configuration names the job, and each of its nodes", "[plan][ssh]") {
+TEST_CASE("ssh: the configuration names the job, and each of its nodes", "[cli][ssh]") {
     SshConfig config{{"12", ""}, {"n1", "n2"}, "alice", "/usr/bin/berth", "", SshFiles("/home/alice")};
     CHECK(ssh_config(config) ==
           "Host berth-12 berth-12-n1\n"
