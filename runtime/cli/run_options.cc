@@ -196,6 +196,7 @@ bool parse(CommandLine& line, const std::list<TableOption>& table, int argc, cha
 }  // namespace
 
 void rethrow_for_image(const RunOptions& options, const std::string& word, const Error& error) {
+    // cppcheck-suppress rethrowNoCurrentException ; called while one is handled
     if (!options.environment_without_image) throw;
     throw Error(cat(error.what(), "; the environment ", printable(options.request.environment, 1024),
                     " names no image, so that the word ", printable(word, 1024), " is taken for it"),
