@@ -17,7 +17,7 @@ namespace berth::plan {
 
 /// What one maker of edits (hooks/) changes in a container: CDI's containerEdits, done and with the wish they came of.
 struct ContainerEdits {
-    std::string vendor;  ///< of the maker: "nvidia", "amd", "rdma", "cdi", "site"
+    std::string vendor;  ///< of the maker, such as "nvidia": one of those in hooks/makers.cc
     std::vector<Edit> edits;
     std::vector<std::string> environment;   ///< NAME=VALUE, set unless the user keeps the host's value
     std::vector<DeviceVariable> variables;  ///< by which tasks are told which of `devices` are theirs
