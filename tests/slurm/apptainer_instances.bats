@@ -158,8 +158,9 @@ keeper() { inst "apptainer instance list --json $1 | jq .instances[0].pid"; }
   inst 'apptainer -q instance start i.sqsh dead deaf'
   wait_until 20 has_said dead.out ready
   pid=$(keeper dead)
-  inst "kill -9 \$(cat /proc/$pid/task/$pid/children | cut -d' ' -f1) $pid; apptainer -q instance start i.sqsh dead stay
-    apptainer -q instance stop dead"
+  inst "kill -9 \$(cat /proc/$pid/task/$pid/children | cut -d' ' -f1) $pid"
+  wait_until 20 gone
+  inst 'apptainer -q instance start i.sqsh dead stay; apptainer -q instance stop dead'
   wait_until 20 no_scripts
   expect_no_leftovers
 }
