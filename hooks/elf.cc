@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/record.hh"
 #include "runtime/base/text.hh"
 
 namespace berth::hooks {
@@ -12,15 +13,6 @@ namespace {
 /// Libraries that export a few hundred functions have some 100 KB of each; others export all of C++ that they use.
 constexpr size_t section_limit = 256, table_limit = 1 << 20, symbols_limit = 8 << 20, texts_limit = 16 << 20;
 constexpr size_t name_limit = 1024;
-
-/// The record at `offset`; nothing behind the end.
-template <typename Record>
-std::optional<Record> record_at(std::string_view bytes, size_t offset) {
-    if (offset > bytes.size() || bytes.size() - offset < sizeof(Record)) return std::nullopt;
-    Record out;
-    std::memcpy(&out, bytes.data() + offset, sizeof out);
-    return out;
-}
 
 /// The text at `offset` of a table; empty for one that does not end in it, or is too long.
 std::string_view text_at(std::string_view texts, size_t offset) {

@@ -1,33 +1,16 @@
 // Which files of an image are kept unpacked.
-#include <fcntl.h>
-#include <sys/mman.h>
-
-#include <functional>
 #include <set>
 #include <string>
 
-#include "runtime/base/fd.hh"
-#include "runtime/squash/index/tree.hh"
 #include "runtime/squash/read/hot_files.hh"
-#include "runtime/squash/read/read_tree.hh"
-#include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/made_index.hh"
 
 using namespace berth;
 using squash::HotFiles;
 using squash::PrefetchList;
 
 namespace {
-
-squash::Index made(const std::function<void(squash::LayerWriter&)>& fill) {
-    Fd file(::memfd_create("layer", MFD_CLOEXEC));
-    squash::LayerWriter writer(file.get(), {});
-    fill(writer);
-    writer.finish();
-    std::vector<squash::LayerInfo> layers(1);
-    squash::Tree tree = squash::read_tree(file.get(), "layer", 0, layers[0]);
-    return squash::Index::from_bytes(squash::build_index(tree, layers, {}));
-}
 
 void add(squash::LayerWriter& writer, const std::string& path, const squash::Attributes& attributes, size_t size = 10) {
     writer.begin_file(path, attributes);
@@ -56,7 +39,7 @@ HotFiles chosen(const squash::Index& index, uint64_t most = 1 << 20,
 }  // namespace
 
 TEST_CASE("hot files: what a file of the node would show otherwise is left out", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         writer.add_directory("lib", {.mode = 0750, .xattrs = {}});
         writer.add_directory("marked", {.mode = 0755, .xattrs = {{"user.a", "b"}}});
         add(writer, "plain", {.mode = 0644, .mtime = 77, .xattrs = {}});
@@ -80,7 +63,7 @@ TEST_CASE("hot files: what a file of the node would show otherwise is left out",
 }
 
 TEST_CASE("hot files: a file whose owner may not read it, or not reach it, is left out", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         writer.add_directory("closed", {.mode = 0055, .xattrs = {}});
         add(writer, "closed/file", {.mode = 0644, .xattrs = {}});
         add(writer, "secret", {.mode = 0000, .xattrs = {}});
@@ -91,7 +74,7 @@ TEST_CASE("hot files: a file whose owner may not read it, or not reach it, is le
 }
 
 TEST_CASE("hot files: the limit holds, and the list's order decides what goes in", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         add(writer, "a", {.mode = 0644, .xattrs = {}}, 1000);
         add(writer, "b", {.mode = 0644, .xattrs = {}}, 5000);
         add(writer, "c", {.mode = 0644, .xattrs = {}}, 1000);
@@ -105,7 +88,7 @@ TEST_CASE("hot files: the limit holds, and the list's order decides what goes in
 }
 
 TEST_CASE("hot files: a directory of which nearly all is read is completed, with what is below it", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         const squash::Attributes plain{.mode = 0644, .xattrs = {}}, directory{.mode = 0755, .xattrs = {}};
         for (const char* name : {"package", "package/code", "package/data", "large", "other"})
             writer.add_directory(name, directory);
@@ -142,7 +125,7 @@ TEST_CASE("hot files: a directory of which nearly all is read is completed, with
 }
 
 TEST_CASE("hot files: a directory with something that cannot be kept is not complete", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         writer.add_directory("lib", {.mode = 0755, .xattrs = {}});
         add(writer, "lib/read", {.mode = 0644, .xattrs = {}});
         add(writer, "lib/setuid", {.mode = 04755, .xattrs = {}});
@@ -154,7 +137,7 @@ TEST_CASE("hot files: a directory with something that cannot be kept is not comp
 }
 
 TEST_CASE("hostile: a list with inodes that are none, or twice, is no fault", "[hot]") {
-    squash::Index index = made([](squash::LayerWriter& writer) { add(writer, "a", {.mode = 0644, .xattrs = {}}); });
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) { add(writer, "a", {.mode = 0644, .xattrs = {}}); });
     PrefetchList list{1, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}, {2, 5, 1}, {3, 0, 1}, {UINT32_MAX, 0, 1}}, {}};
     CHECK(squash::hot_files(index, list, plan::ImageModes::enroot, 1 << 20).files.size() == 1);
     // A directory that was listed is no file.

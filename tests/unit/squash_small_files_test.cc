@@ -1,33 +1,18 @@
 // The small files of a data set, in the order in which they are stored.
-#include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "runtime/base/fd.hh"
 #include "runtime/base/text.hh"
 #include "runtime/mount/fuse/data_sweep.hh"
-#include "runtime/squash/index/tree.hh"
-#include "runtime/squash/read/read_tree.hh"
 #include "runtime/squash/read/small_files.hh"
-#include "runtime/squash/write/writer.hh"
 #include "tests/catch.hh"
+#include "tests/fixtures/made_index.hh"
 
 using namespace berth;
 
 namespace {
-
-squash::Index made(const std::function<void(squash::LayerWriter&)>& fill) {
-    Fd file(::memfd_create("layer", MFD_CLOEXEC));
-    squash::LayerWriter writer(file.get(), {});
-    fill(writer);
-    writer.finish();
-    std::vector<squash::LayerInfo> layers(1);
-    squash::Tree tree = squash::read_tree(file.get(), "layer", 0, layers[0]);
-    return squash::Index::from_bytes(squash::build_index(tree, layers, {}));
-}
 
 /// Of which no other has the content, or they would be stored once.
 void add(squash::LayerWriter& writer, const std::string& path, size_t size) {
@@ -39,7 +24,7 @@ void add(squash::LayerWriter& writer, const std::string& path, size_t size) {
 }  // namespace
 
 TEST_CASE("small files: they come in the order in which they are stored", "[small]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         writer.add_directory("folder", {});
         // The tree has them by name.
         for (char name = 'z'; name >= 'a'; --name) add(writer, cat("folder/", name), 9000);
@@ -54,7 +39,7 @@ TEST_CASE("small files: they come in the order in which they are stored", "[smal
 }
 
 TEST_CASE("small files: directories, links, empty and large files are none", "[small]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         writer.add_directory("folder", {});
         writer.add_symlink("link", {}, "one");
         add(writer, "one", 1);
@@ -69,7 +54,7 @@ TEST_CASE("small files: directories, links, empty and large files are none", "[s
 }
 
 TEST_CASE("small files: of more than fit there are none", "[small]") {
-    squash::Index index = made([](squash::LayerWriter& writer) {
+    squash::Index index = fixtures::made([](squash::LayerWriter& writer) {
         for (int number = 0; number < 10; ++number) add(writer, cat(number), 10);
     });
     uint64_t all = squash::small_files(index, UINT64_MAX).memory;

@@ -8,21 +8,14 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/base/record.hh"
+
 namespace berth::mount {
 
 namespace {
 
 constexpr size_t elf_head_size = 4096, most_headers = 64, dynamic_limit = 64 << 10, most_needed_names = 256;
 constexpr size_t library_name_limit = 256;
-
-/// The record at `offset`; nothing behind the end.
-template <typename Record>
-std::optional<Record> record_at(std::string_view bytes, uint64_t offset) {
-    if (offset > bytes.size() || bytes.size() - offset < sizeof(Record)) return std::nullopt;
-    Record out;
-    std::memcpy(&out, bytes.data() + offset, sizeof out);
-    return out;
-}
 
 class Loads {
   public:
