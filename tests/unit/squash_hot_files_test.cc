@@ -137,7 +137,8 @@ TEST_CASE("hot files: a directory with something that cannot be kept is not comp
 }
 
 TEST_CASE("hostile: a list with inodes that are none, or twice, is no fault", "[hot]") {
-    squash::Index index = fixtures::made([](squash::LayerWriter& writer) { add(writer, "a", {.mode = 0644, .xattrs = {}}); });
+    squash::Index index =
+        fixtures::made([](squash::LayerWriter& writer) { add(writer, "a", {.mode = 0644, .xattrs = {}}); });
     PrefetchList list{1, {{0, 0, 1}, {1, 0, 1}, {2, 0, 1}, {2, 5, 1}, {3, 0, 1}, {UINT32_MAX, 0, 1}}, {}};
     CHECK(squash::hot_files(index, list, plan::ImageModes::enroot, 1 << 20).files.size() == 1);
     // A directory that was listed is no file.
